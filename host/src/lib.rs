@@ -1,0 +1,1 @@
+//! Matrix product for NVIDIA Hopper GPUs.

@@ -1,0 +1,2 @@
+//! The command line of hopper-gemm.
+fn main() {}

@@ -1,0 +1,343 @@
+//! The catalogue: every kernel configuration, described once.
+//!
+//! Tile sizes, stages, threads, barrier counts, shared-memory bytes and register budgets are derived
+//! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
+//! read these rows.
+
+use crate::shared::RingLayout;
+
+/// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
+/// Programming Guide, table of technical specifications per compute capability).
+pub const SHARED_LIMIT: usize = 227 * 1024;
+/// Shared memory of one multiprocessor on compute capability 9.0, in bytes (228 KiB). Each resident
+/// block takes [`SHARED_RESERVED`] bytes of it besides its own.
+pub const SHARED_PER_MULTIPROCESSOR: usize = 228 * 1024;
+/// Shared memory that the system reserves for each resident block, in bytes.
+pub const SHARED_RESERVED: usize = 1024;
+/// Registers that one thread can address (PTX allocates in steps of eight, and register 255 is RZ).
+pub const REGISTERS_PER_THREAD: usize = 255;
+/// Registers that a kernel needs beside its accumulators: descriptors, addresses, phases, bounds.
+/// Measured with ptxas on the configurations here: between 20 and 40.
+pub const REGISTERS_OVERHEAD: usize = 24;
+/// Registers in each quarter of a multiprocessor's register file, counted per lane: 16 Ki / 32.
+pub const REGISTERS_PER_QUARTER: usize = 512;
+/// Threads of a warp.
+pub const WARP: usize = 32;
+/// Threads of a warpgroup: four warps, the first of which has an index that is a multiple of four.
+pub const WARPGROUP: usize = 128;
+
+/// Type of the elements of A, B and C. Products are accumulated in f32 for all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Element {
+    /// IEEE 754 binary16: PTX `.f16`.
+    F16,
+    /// bfloat16: PTX `.bf16`.
+    Bf16,
+}
+
+impl Element {
+    /// Every element type that has kernels.
+    pub const ALL: [Element; 2] = [Element::F16, Element::Bf16];
+
+    /// Bytes of one element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Element::F16 | Element::Bf16 => 2,
+        }
+    }
+
+    /// The name used in entry names, on the command line and in results: `f16`, `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Element::F16 => "f16",
+            Element::Bf16 => "bf16",
+        }
+    }
+
+    /// The extent in K of one MMA instruction: 32 bytes of K whatever the type.
+    pub const fn mma_k(self) -> usize {
+        32 / self.bytes()
+    }
+}
+
+/// The output tile of one block and the slice of K that one stage holds, in elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Tile {
+    /// Rows of C that a block computes.
+    pub m: usize,
+    /// Columns of C that a block computes.
+    pub n: usize,
+    /// Extent in K of one pipeline stage.
+    pub k: usize,
+}
+
+/// How TMA permutes 16-byte chunks of a tile in shared memory so that wgmma reads it without bank
+/// conflicts. The span is the number of bytes of one row of the pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Swizzle {
+    /// No permutation.
+    None,
+    /// 32-byte rows: address bit 4 is XORed with bit 7.
+    B32,
+    /// 64-byte rows: bits 4–5 are XORed with bits 7–8.
+    B64,
+    /// 128-byte rows: bits 4–6 are XORed with bits 7–9.
+    B128,
+}
+
+impl Swizzle {
+    /// The swizzle whose span is exactly `bytes`.
+    pub const fn of_row_bytes(bytes: usize) -> Swizzle {
+        match bytes {
+            128 => Swizzle::B128,
+            64 => Swizzle::B64,
+            32 => Swizzle::B32,
+            _ => Swizzle::None,
+        }
+    }
+
+    /// Bytes of one row of the pattern; 0 for none.
+    pub const fn span(self) -> usize {
+        match self {
+            Swizzle::None => 0,
+            Swizzle::B32 => 32,
+            Swizzle::B64 => 64,
+            Swizzle::B128 => 128,
+        }
+    }
+
+    /// The two-bit code in a wgmma matrix descriptor (PTX ISA, "Matrix Descriptor Format").
+    pub const fn descriptor_code(self) -> u64 {
+        match self {
+            Swizzle::None => 0,
+            Swizzle::B128 => 1,
+            Swizzle::B64 => 2,
+            Swizzle::B32 => 3,
+        }
+    }
+
+    /// Where the byte at linear offset `offset` of a tile lies once swizzled. The tile must start at a
+    /// multiple of eight rows of the pattern (1024 bytes for the 128-byte swizzle).
+    pub const fn apply(self, offset: usize) -> usize {
+        let mask = match self {
+            Swizzle::None => 0,
+            Swizzle::B32 => 0b1,
+            Swizzle::B64 => 0b11,
+            Swizzle::B128 => 0b111,
+        };
+        offset ^ (((offset >> 7) & mask) << 4)
+    }
+}
+
+/// A kernel of the ladder. Each has one file under `kernels/src/matmul/`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Kernel {
+    /// Warp-specialised: one TMA producer warp, one consumer warpgroup, full and empty barriers.
+    V3,
+}
+
+impl Kernel {
+    /// Every kernel, in the order of the ladder.
+    pub const ALL: [Kernel; 1] = [Kernel::V3];
+
+    /// The name used in entry names and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kernel::V3 => "v3",
+        }
+    }
+
+    /// One line that says what the kernel is.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Kernel::V3 => {
+                "warp-specialised: a TMA producer warp feeds one consumer warpgroup through full and empty barriers"
+            }
+        }
+    }
+
+    /// Warps that only move data, and warpgroups that only compute.
+    pub const fn roles(self) -> Roles {
+        match self {
+            Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: 1 },
+        }
+    }
+}
+
+/// How the threads of a block divide the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Roles {
+    /// Warps that issue TMA loads and compute nothing. They come after the consumers.
+    pub producer_warps: usize,
+    /// Warpgroups that issue wgmma and store C.
+    pub consumer_warpgroups: usize,
+}
+
+impl Roles {
+    /// Threads of the consumer warpgroups.
+    pub const fn consumer_threads(self) -> usize {
+        self.consumer_warpgroups * WARPGROUP
+    }
+
+    /// Threads of a block.
+    pub const fn threads(self) -> usize {
+        self.consumer_threads() + self.producer_warps * WARP
+    }
+}
+
+/// Why a configuration is not compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The ring does not fit in the shared memory of a block.
+    SharedMemory {
+        /// Bytes that the ring and its barriers take.
+        wanted: usize,
+    },
+    /// The accumulators do not fit in the registers of a thread.
+    Registers {
+        /// f32 accumulators that each consumer thread would hold.
+        accumulators: usize,
+    },
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Refusal::SharedMemory { wanted } => {
+                write!(f, "needs {wanted} bytes of shared memory; a block may use {SHARED_LIMIT}")
+            }
+            Refusal::Registers { accumulators } => write!(
+                f,
+                "needs {accumulators} accumulator registers a thread and about {REGISTERS_OVERHEAD} others; \
+                 a thread has {REGISTERS_PER_THREAD}"
+            ),
+        }
+    }
+}
+
+/// One configuration of one kernel: a row of the catalogue.
+///
+/// The product is C = A·Bᵀ with A of M×K, B of N×K and C of M×N, all row-major; so both operands are
+/// contiguous in K ("K-major").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Name of the PTX entry, `v3_f16_128x128x64_s2`.
+    pub entry: &'static str,
+    /// Which kernel.
+    pub kernel: Kernel,
+    /// Element type of A, B and C.
+    pub element: Element,
+    /// Tile of one block.
+    pub tile: Tile,
+    /// Stages of the ring.
+    pub stages: usize,
+}
+
+impl Config {
+    /// Threads of a block.
+    pub const fn threads(&self) -> usize {
+        self.kernel.roles().threads()
+    }
+
+    /// Blocks of a cluster; 1 when the kernel does not use clusters.
+    pub const fn cluster(&self) -> usize {
+        1
+    }
+
+    /// Accumulator registers (f32) of each consumer thread.
+    pub const fn accumulators(&self) -> usize {
+        self.tile.m * self.tile.n / self.kernel.roles().consumer_threads()
+    }
+
+    /// Where the ring lies in shared memory.
+    pub const fn layout(&self) -> RingLayout {
+        RingLayout::new(self.element.bytes(), self.tile, self.stages)
+    }
+
+    /// Dynamic shared memory of a launch, in bytes.
+    pub const fn shared_bytes(&self) -> usize {
+        self.layout().bytes()
+    }
+
+    /// The swizzle of both operands' tiles.
+    pub const fn swizzle(&self) -> Swizzle {
+        Swizzle::of_row_bytes(self.tile.k * self.element.bytes())
+    }
+
+    /// TMA box of A: elements of K, then rows of A.
+    pub const fn a_box(&self) -> [usize; 2] {
+        [self.tile.k, self.tile.m]
+    }
+
+    /// TMA box of B: elements of K, then rows of B.
+    pub const fn b_box(&self) -> [usize; 2] {
+        [self.tile.k, self.tile.n]
+    }
+
+    /// Blocks that must fit on a multiprocessor at once; written into the PTX as `.minnctapersm`, from
+    /// which ptxas takes its register budget. Two or three where the shared memory and the accumulators
+    /// allow it, because then one block computes while another fills its ring or stores its tile.
+    pub const fn min_blocks(&self) -> usize {
+        let by_shared = SHARED_PER_MULTIPROCESSOR / (self.shared_bytes() + SHARED_RESERVED);
+        let mut blocks = if by_shared < 3 { by_shared } else { 3 };
+        while blocks > 1 && self.accumulators() + REGISTERS_OVERHEAD > self.register_budget(blocks) {
+            blocks -= 1;
+        }
+        if blocks == 0 { 1 } else { blocks }
+    }
+
+    /// Registers a thread that ptxas can give when `blocks` blocks share a multiprocessor: what counts
+    /// is the quarter of the register file with the most warps, and allocation goes in steps of eight.
+    pub const fn register_budget(&self, blocks: usize) -> usize {
+        let warps = blocks * self.threads() / WARP;
+        let per_warp = REGISTERS_PER_QUARTER / warps.div_ceil(4) / 8 * 8;
+        if per_warp < REGISTERS_PER_THREAD { per_warp } else { REGISTERS_PER_THREAD }
+    }
+
+    /// HGMMA instructions that the machine code must hold: one for each 64 rows of the tile and each MMA
+    /// step of K, in each stage of the unrolled ring.
+    pub const fn hgmma_count(&self) -> usize {
+        let rows = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
+        rows * (self.tile.k / self.element.mma_k()) * self.stages
+    }
+
+    /// Whether the configuration can run on compute capability 9.0.
+    pub const fn verdict(&self) -> Result<(), Refusal> {
+        let accumulators = self.accumulators();
+        if accumulators + REGISTERS_OVERHEAD > REGISTERS_PER_THREAD {
+            return Err(Refusal::Registers { accumulators });
+        }
+        let wanted = self.shared_bytes();
+        if wanted > SHARED_LIMIT {
+            return Err(Refusal::SharedMemory { wanted });
+        }
+        Ok(())
+    }
+}
+
+/// Every configuration that is compiled, in the order of the ladder.
+pub const COMPILED: &[Config] = crate::matmul::v3::COMPILED;
+
+/// Every configuration that the spaces name but that cannot run, with the reason in
+/// [`Config::verdict`].
+pub const REFUSED: &[Config] = crate::matmul::v3::REFUSED;
+
+/// The configuration whose PTX entry is `entry`.
+pub fn by_entry(entry: &str) -> Option<&'static Config> {
+    COMPILED.iter().find(|config| config.entry == entry)
+}
+
+// The list says which configurations are compiled, the rule says which can run: they must agree, or
+// nothing compiles.
+const _: () = {
+    let mut i = 0;
+    while i < COMPILED.len() {
+        assert!(COMPILED[i].verdict().is_ok(), "a configuration that cannot run is listed as compiled");
+        i += 1;
+    }
+    let mut i = 0;
+    while i < REFUSED.len() {
+        assert!(REFUSED[i].verdict().is_err(), "a configuration that can run is listed as refused");
+        i += 1;
+    }
+};

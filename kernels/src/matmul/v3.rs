@@ -1,0 +1,217 @@
+//! V3: warp specialisation.
+//!
+//! One warp moves data, four warps compute, and two barriers per stage are all that connects them.
+//!
+//! ```text
+//!  threads   0–127  consumers: warps 0–3, one warpgroup          threads 128–159  producer: warp 4
+//!
+//!           ┌────────────────────────────────────────┐         ┌──────────────────────────────────┐
+//!           │ wait full[s]                           │◄──full──┤ wait empty[s]                    │
+//!           │ wgmma on A[s], B[s]                    │         │ expect the bytes of A[s] and B[s]│
+//!           │ wait for the wgmma                     │         │ TMA load A[s]                    │
+//!           │ arrive on empty[s]                     ├─empty──►│ TMA load B[s]                    │
+//!           └────────────────────────────────────────┘         └──────────────────────────────────┘
+//!                      C ← accumulators                            drain: wait for what it filled
+//! ```
+//!
+//! | barrier | arrivals a phase | who arrives | who waits | first waits on |
+//! |---|---|---|---|---|
+//! | full[s] | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0: blocks until filled |
+//! | empty[s] | 128 | every consumer thread | the producer | 1: passes, the stage is free |
+//!
+//! There is no block-wide barrier in the loop: a fast producer runs up to `STAGES` tiles ahead, a fast
+//! consumer waits for exactly the stage it needs.
+
+use crate::catalogue::{Config, Element, Kernel, Tile};
+use crate::space::product;
+
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    use crate::catalogue::{Swizzle, Tile, WARPGROUP};
+    use crate::epilogue::{Output, store_direct};
+    use crate::ptx::wgmma::{Mma, descriptor};
+    use crate::ptx::{barrier, fence, mbarrier, shared, sreg, tma, wgmma};
+    use crate::shared::RingLayout;
+    use crate::unroll::unroll;
+
+    /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per block, on a ring
+    /// of `STAGES` stages with `K` elements of K each.
+    ///
+    /// `a_map` and `b_map` are the generic addresses of the tensor maps of A (M×K) and B (N×K), both
+    /// row-major, with boxes of K × FRAGMENTS·64 and K × N elements and the swizzle of K's row.
+    ///
+    /// # Safety
+    /// Launched as the catalogue says: 160 threads, `RingLayout::bytes` of dynamic shared memory, one
+    /// block for each tile of C, `k` ≥ 1, and maps and `out` that describe live memory.
+    #[inline(always)]
+    pub unsafe fn matmul<E: Mma<N>, const FRAGMENTS: usize, const N: usize, const K: usize, const STAGES: usize>(
+        a_map: u64,
+        b_map: u64,
+        out: Output,
+        k: u32,
+    ) {
+        let tile = const { Tile { m: FRAGMENTS * 64, n: N, k: K } };
+        let layout = const { RingLayout::new(E::BYTES, Tile { m: FRAGMENTS * 64, n: N, k: K }, STAGES) };
+        let swizzle = const { Swizzle::of_row_bytes(K * E::BYTES) };
+        let base = shared::dynamic();
+        let full = |stage: usize| base + layout.full(stage) as u32;
+        let empty = |stage: usize| base + layout.empty(stage) as u32;
+
+        // The tile of C that this block computes: down the columns of tiles first.
+        let tiles_m = out.m.div_ceil(tile.m as u32);
+        let row = sreg::block_x() % tiles_m * tile.m as u32;
+        let column = sreg::block_x() / tiles_m * tile.n as u32;
+        let k_tiles = k.div_ceil(tile.k as u32);
+
+        let thread = sreg::thread();
+        if thread == 0 {
+            unroll!(S in 0..STAGES => {
+                // SAFETY: the layout gives each barrier eight bytes of its own, and no thread uses them
+                // before the block-wide barrier below.
+                unsafe {
+                    mbarrier::init(full(S), 1);
+                    mbarrier::init(empty(S), WARPGROUP as u32);
+                }
+            });
+            fence::mbarrier_init();
+        }
+        // SAFETY: all 160 threads come here; each warp is converged again after the branch on thread 0.
+        unsafe { barrier::sync_block() };
+
+        if thread >= WARPGROUP as u32 {
+            // Producer warp. One thread issues for all; the others have nothing to do.
+            if thread == WARPGROUP as u32 {
+                // Bit S is the parity to wait for on empty[S]. It starts at 1, which passes at once on a
+                // fresh barrier: every stage is free.
+                let mut phases = (1u32 << STAGES) - 1;
+                let mut k_tile = 0;
+                'ring: loop {
+                    unroll!(S in 0..STAGES => {
+                        if k_tile == k_tiles {
+                            break 'ring;
+                        }
+                        let column_k = (k_tile * tile.k as u32) as i32;
+                        // SAFETY: the stage is free once empty[S] has completed its phase; the bytes
+                        // announced are those of the two boxes, which land even where they lie outside A
+                        // or B, as zeros.
+                        unsafe {
+                            mbarrier::wait(empty(S), phases >> S & 1);
+                            mbarrier::arrive_expect_tx(full(S), layout.stage_bytes() as u32);
+                            tma::load_2d(base + layout.a(S) as u32, a_map, column_k, row as i32, full(S));
+                            tma::load_2d(base + layout.b(S) as u32, b_map, column_k, column as i32, full(S));
+                        }
+                        phases ^= 1 << S;
+                        k_tile += 1;
+                    });
+                }
+                // Drain: the block's shared memory must not go away while a load is on its way to it, so
+                // wait until every stage that was filled has been released.
+                unroll!(S in 0..STAGES => {
+                    if (S as u32) < k_tiles {
+                        // SAFETY: empty[S] completes this phase once the consumers release the last fill.
+                        unsafe { mbarrier::wait(empty(S), phases >> S & 1) };
+                    }
+                });
+            }
+        } else {
+            // Consumer warpgroup.
+            // SAFETY: all-zero bits are valid f32 values. (A loop that stores zeros would put the
+            // accumulators in memory.)
+            let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+            // Bit S is the parity to wait for on full[S]. It starts at 0, which blocks until the first
+            // fill has landed.
+            let mut phases = 0u32;
+            let mut k_tile = 0;
+            'ring: loop {
+                unroll!(S in 0..STAGES => {
+                    if k_tile == k_tiles {
+                        break 'ring;
+                    }
+                    let a = descriptor(base + layout.a(S) as u32, swizzle);
+                    let b = descriptor(base + layout.b(S) as u32, swizzle);
+                    // SAFETY: the tiles have landed once full[S] has completed its phase, and the
+                    // producer leaves them alone until all 128 threads have arrived on empty[S], which
+                    // each does only after its MMAs have finished reading.
+                    unsafe {
+                        mbarrier::wait(full(S), phases >> S & 1);
+                        wgmma::fence();
+                        unroll!(STEP in 0..K / E::MMA_K => {
+                            unroll!(FRAGMENT in 0..FRAGMENTS => {
+                                // 32 bytes further in K; 64 rows further down in A.
+                                let a = a + (2 * STEP + 4 * swizzle.span() * FRAGMENT) as u64;
+                                let b = b + (2 * STEP) as u64;
+                                E::mma(d.get_unchecked_mut(FRAGMENT), a, b);
+                            });
+                        });
+                        wgmma::commit_group();
+                        wgmma::wait_group::<0>();
+                        mbarrier::arrive(empty(S));
+                    }
+                    phases ^= 1 << S;
+                    k_tile += 1;
+                });
+            }
+
+            unroll!(FRAGMENT in 0..FRAGMENTS => {
+                // SAFETY: no MMA is in flight after wait_group 0, and each block stores its own tile.
+                unsafe {
+                    store_direct::<E, N>(d.get_unchecked(FRAGMENT), &out, row + 64 * FRAGMENT as u32, column);
+                }
+            });
+        }
+    }
+}
+
+macro_rules! entry_name {
+    ($element:literal, $m:literal, $n:literal, $k:literal, $stages:literal) => {
+        concat!("v3_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages)
+    };
+}
+
+/// One catalogue row for each choice.
+macro_rules! rows {
+    ($([[[[[] [$element:ident $name:literal]] [$m:literal x $n:literal]] $k:literal] $stages:literal])*) => {
+        &[$(Config {
+            entry: entry_name!($name, $m, $n, $k, $stages),
+            kernel: Kernel::V3,
+            element: Element::$element,
+            tile: Tile { m: $m, n: $n, k: $k },
+            stages: $stages,
+        }),*]
+    };
+}
+
+/// One entry point for each choice.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! entries {
+    ($([[[[[] [$element:ident $name:literal]] [$m:literal x $n:literal]] $k:literal] $stages:literal])*) => {
+        $(const _: () = {
+            use crate::ptx::param::{TensorMap, param_address};
+            /// # Safety
+            /// As [`device::matmul`].
+            #[unsafe(export_name = entry_name!($name, $m, $n, $k, $stages))]
+            unsafe extern "ptx-kernel" fn entry(
+                _a: TensorMap, _b: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64,
+            ) {
+                let a_map = param_address!(entry_name!($name, $m, $n, $k, $stages), 0);
+                let b_map = param_address!(entry_name!($name, $m, $n, $k, $stages), 1);
+                let out = crate::epilogue::Output { c, m, n, ldc };
+                // SAFETY: launched as the catalogue row of this name says.
+                unsafe {
+                    device::matmul::<crate::ptx::wgmma::$element, { $m / 64 }, $n, $k, $stages>(a_map, b_map, out, k)
+                }
+            }
+        };)*
+    };
+}
+
+/// The configurations that are compiled.
+pub const COMPILED: &[Config] =
+    product!(rows! { [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7] });
+
+#[cfg(target_arch = "nvptx64")]
+product!(entries! { [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7] });
+
+/// The configurations of the space that cannot run: their accumulators alone take all registers.
+pub const REFUSED: &[Config] =
+    product!(rows! { [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128] [256 x 256]] [16 32 64] [2 3 4 5 6 7] });

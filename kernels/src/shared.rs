@@ -1,0 +1,74 @@
+//! Where things lie in the shared memory of a block.
+
+use crate::catalogue::Tile;
+
+/// Bytes of an mbarrier object (PTX ISA, "Size and alignment of mbarrier object").
+pub const MBARRIER_BYTES: usize = 8;
+
+/// A ring of stages, each a tile of A and then a tile of B, followed by the two barriers of each stage.
+///
+/// ```text
+/// 0                                                     barriers()
+/// | A 0 | B 0 | A 1 | B 1 | … | A S-1 | B S-1 | full 0 … full S-1 | empty 0 … empty S-1 |
+/// ```
+///
+/// Offsets are in bytes from the start of the block's dynamic shared memory, which is aligned to 1024
+/// bytes as the 128-byte swizzle requires. Every tile is a multiple of 1024 bytes, so every tile is
+/// aligned too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingLayout {
+    /// Bytes of a stage's tile of A.
+    pub a_bytes: usize,
+    /// Bytes of a stage's tile of B.
+    pub b_bytes: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+}
+
+impl RingLayout {
+    /// The layout for elements of `element_bytes` bytes.
+    pub const fn new(element_bytes: usize, tile: Tile, stages: usize) -> RingLayout {
+        let a_bytes = tile.m * tile.k * element_bytes;
+        let b_bytes = tile.n * tile.k * element_bytes;
+        assert!(
+            a_bytes.is_multiple_of(1024) && b_bytes.is_multiple_of(1024),
+            "tiles must keep each other aligned to 1024 bytes"
+        );
+        RingLayout { a_bytes, b_bytes, stages }
+    }
+
+    /// Bytes of one stage: what its full barrier expects.
+    pub const fn stage_bytes(&self) -> usize {
+        self.a_bytes + self.b_bytes
+    }
+
+    /// Offset of the tile of A in stage `stage`.
+    pub const fn a(&self, stage: usize) -> usize {
+        stage * self.stage_bytes()
+    }
+
+    /// Offset of the tile of B in stage `stage`.
+    pub const fn b(&self, stage: usize) -> usize {
+        self.a(stage) + self.a_bytes
+    }
+
+    /// Offset of the first barrier.
+    pub const fn barriers(&self) -> usize {
+        self.stages * self.stage_bytes()
+    }
+
+    /// Offset of the barrier that says "stage `stage` is full".
+    pub const fn full(&self, stage: usize) -> usize {
+        self.barriers() + stage * MBARRIER_BYTES
+    }
+
+    /// Offset of the barrier that says "stage `stage` is empty".
+    pub const fn empty(&self, stage: usize) -> usize {
+        self.full(self.stages) + stage * MBARRIER_BYTES
+    }
+
+    /// Bytes of the whole.
+    pub const fn bytes(&self) -> usize {
+        self.empty(self.stages)
+    }
+}

@@ -1,0 +1,1 @@
+//! Reads, checks and finishes PTX text.
