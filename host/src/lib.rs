@@ -1,1 +1,3 @@
 //! Matrix product for NVIDIA Hopper GPUs.
+
+pub mod modules;
