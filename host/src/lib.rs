@@ -6,6 +6,7 @@
 pub mod element;
 pub mod error;
 pub mod matrix;
+pub mod modules;
 pub mod problem;
 
 pub use element::Element;

@@ -127,6 +127,7 @@ mod device {
                     if k_tile == k_tiles {
                         break 'ring;
                     }
+                    let base = shared::dynamic();
                     let a = descriptor(base + layout.a(S) as u32, swizzle);
                     let b = descriptor(base + layout.b(S) as u32, swizzle);
                     // SAFETY: the tiles have landed once full[S] has completed its phase, and the
