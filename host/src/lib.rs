@@ -8,6 +8,7 @@ pub mod error;
 pub mod matrix;
 pub mod modules;
 pub mod problem;
+pub mod select;
 
 pub use element::Element;
 pub use error::{Error, Result};
