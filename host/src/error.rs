@@ -119,6 +119,17 @@ pub enum Error {
         device: (usize, usize),
     },
 
+    /// Rows that a matrix does not have.
+    #[error("rows {start} to {end} were asked for of a matrix with {rows} rows")]
+    RowRange {
+        /// The first row.
+        start: usize,
+        /// The row after the last.
+        end: usize,
+        /// Rows of the matrix.
+        rows: usize,
+    },
+
     /// A kernel is asked to multiply elements of another type than its own.
     #[error("kernel {entry} multiplies {kernel}; the matrices are {got}")]
     ElementType {

@@ -206,7 +206,8 @@ impl Plan<'_> {
         let (m, n, k) = (self.problem.m(), self.problem.n(), self.problem.k());
         match &self.action {
             Action::Nothing => Ok(()),
-            Action::Zeros => matrix::fill(stream, self.c, 0, m, n, self.problem.ldc()),
+            // SAFETY: the plan borrows C, which has that shape.
+            Action::Zeros => unsafe { matrix::fill(stream, self.c, 0, m, n, self.problem.ldc()) },
             Action::Launch(launch) => {
                 // Problem keeps them at most 2³¹.
                 let (m, n, k, ldc) = (m as u32, n as u32, k as u32, self.problem.ldc() as u64);

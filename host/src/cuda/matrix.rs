@@ -4,6 +4,7 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use cust::memory::DeviceBuffer;
 
@@ -57,54 +58,19 @@ impl<T: Element> DeviceMatrix<T> {
         Ok(matrix)
     }
 
-    /// Copies all of `host` into it, after what is in `stream`, and waits for the copy.
-    ///
-    /// # Errors
-    /// When the shapes differ.
+    /// Copies all of `host` into it. See [`DeviceMatrixMut::upload`].
     pub fn upload(&mut self, stream: &Stream, host: &MatRef<'_, T>) -> Result<()> {
-        self.check_shape(host.rows(), host.cols())?;
-        let Some(last) = self.rows.checked_sub(1).filter(|_| self.cols > 0) else { return Ok(()) };
-        debug_assert!(host.data().len() > last * host.ld());
-        // SAFETY: both matrices have `rows` rows of `cols` elements at the strides given.
-        unsafe {
-            copy(
-                stream,
-                Direction::ToDevice { to: self.address(), from: host.data().as_ptr().cast() },
-                Extent::of::<T>(self.rows, self.cols, host.ld(), self.ld),
-            )
-        }
+        self.view_mut().upload(stream, host)
     }
 
-    /// Copies all of it to `host`, after what is in `stream`, and waits for the copy.
-    ///
-    /// # Errors
-    /// When the shapes differ, or when anything put into `stream` before has failed.
+    /// Copies all of it to `host`. See [`DeviceMatrixRef::download`].
     pub fn download(&self, stream: &Stream, host: &mut MatMut<'_, T>) -> Result<()> {
-        self.check_shape(host.rows(), host.cols())?;
-        if self.rows == 0 || self.cols == 0 {
-            return stream.synchronize();
-        }
-        let host_ld = host.ld();
-        // SAFETY: as in `upload`.
-        unsafe {
-            copy(
-                stream,
-                Direction::ToHost { to: host.data().as_mut_ptr().cast(), from: self.address() },
-                Extent::of::<T>(self.rows, self.cols, host_ld, self.ld),
-            )
-        }
+        self.view().download(stream, host)
     }
 
-    /// Sets every element, those of the padding too, to `value`, in `stream`.
+    /// Sets every element to `value`. See [`DeviceMatrixMut::fill`].
     pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()> {
-        fill(stream, self.address(), value.to_bits(), self.rows, self.ld, self.ld)
-    }
-
-    fn check_shape(&self, rows: usize, cols: usize) -> Result<()> {
-        if (rows, cols) != (self.rows, self.cols) {
-            return Err(Error::CopyShape { host: (rows, cols), device: (self.rows, self.cols) });
-        }
-        Ok(())
+        self.view_mut().fill(stream, value)
     }
 }
 
@@ -169,6 +135,13 @@ pub(crate) struct View<'a, T> {
     _memory: PhantomData<&'a T>,
 }
 
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for View<'_, T> {}
+
 impl<T> View<'_, T> {
     fn of(matrix: &DeviceMatrix<T>) -> Self {
         View {
@@ -180,14 +153,44 @@ impl<T> View<'_, T> {
             _memory: PhantomData,
         }
     }
-}
 
-impl<T> Clone for View<'_, T> {
-    fn clone(&self) -> Self {
-        *self
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    fn row_range(self, range: Range<usize>) -> Result<Self> {
+        if range.start > range.end || range.end > self.rows {
+            return Err(Error::RowRange { start: range.start, end: range.end, rows: self.rows });
+        }
+        let offset = if self.is_empty() { 0 } else { range.start * self.ld * size_of::<T>() };
+        Ok(View { address: self.address + offset as u64, rows: range.len(), ..self })
+    }
+
+    fn check_device(&self, stream: &Stream) -> Result<()> {
+        let expected = stream.device().index();
+        if self.device != expected {
+            return Err(Error::WrongDevice { what: "the matrix", device: self.device, expected });
+        }
+        Ok(())
+    }
+
+    fn check_copy(&self, stream: &Stream, rows: usize, cols: usize) -> Result<()> {
+        if (rows, cols) != (self.rows, self.cols) {
+            return Err(Error::CopyShape { host: (rows, cols), device: (self.rows, self.cols) });
+        }
+        self.check_device(stream)
+    }
+
+    fn extent(&self, host_ld: usize) -> Extent {
+        let bytes = size_of::<T>();
+        Extent {
+            rows: self.rows,
+            row_bytes: self.cols * bytes,
+            host_pitch: host_ld * bytes,
+            device_pitch: self.ld * bytes,
+        }
     }
 }
-impl<T> Copy for View<'_, T> {}
 
 /// A matrix in device memory that is only read.
 pub struct DeviceMatrixRef<'a, T>(pub(crate) View<'a, T>);
@@ -199,9 +202,6 @@ impl<T> Clone for DeviceMatrixRef<'_, T> {
 }
 impl<T> Copy for DeviceMatrixRef<'_, T> {}
 
-/// A matrix in device memory that is written.
-pub struct DeviceMatrixMut<'a, T>(pub(crate) View<'a, T>);
-
 impl<T: Element> DeviceMatrixRef<'_, T> {
     /// A view of memory that somebody else owns: a `rows`×`cols` matrix at device address `address`,
     /// its rows `ld` elements apart.
@@ -212,7 +212,34 @@ impl<T: Element> DeviceMatrixRef<'_, T> {
     pub unsafe fn from_raw(device: &Device, address: u64, rows: usize, cols: usize, ld: usize) -> Self {
         DeviceMatrixRef(View { address, rows, cols, ld, device: device.index(), _memory: PhantomData })
     }
+
+    /// Some of its rows.
+    ///
+    /// # Errors
+    /// When it does not have them.
+    pub fn row_range(self, range: Range<usize>) -> Result<Self> {
+        Ok(DeviceMatrixRef(self.0.row_range(range)?))
+    }
+
+    /// Copies all of it to `host`, after what is in `stream`, and waits for the copy. Wraps
+    /// `cuMemcpy2DAsync`.
+    ///
+    /// # Errors
+    /// When the shapes differ, or when anything put into `stream` before has failed.
+    pub fn download(&self, stream: &Stream, host: &mut MatMut<'_, T>) -> Result<()> {
+        self.0.check_copy(stream, host.rows(), host.cols())?;
+        if self.0.is_empty() {
+            return stream.synchronize();
+        }
+        let extent = self.0.extent(host.ld());
+        let direction = Direction::ToHost { to: host.data().as_mut_ptr().cast(), from: self.0.address };
+        // SAFETY: both matrices have that extent.
+        unsafe { copy(stream, direction, extent) }
+    }
 }
+
+/// A matrix in device memory that is written.
+pub struct DeviceMatrixMut<'a, T>(pub(crate) View<'a, T>);
 
 impl<T: Element> DeviceMatrixMut<'_, T> {
     /// A view of memory that somebody else owns: a `rows`×`cols` matrix at device address `address`,
@@ -223,6 +250,37 @@ impl<T: Element> DeviceMatrixMut<'_, T> {
     /// nothing else reads or writes it meanwhile.
     pub unsafe fn from_raw(device: &Device, address: u64, rows: usize, cols: usize, ld: usize) -> Self {
         DeviceMatrixMut(View { address, rows, cols, ld, device: device.index(), _memory: PhantomData })
+    }
+
+    /// Some of its rows.
+    ///
+    /// # Errors
+    /// When it does not have them.
+    pub fn row_range(self, range: Range<usize>) -> Result<Self> {
+        Ok(DeviceMatrixMut(self.0.row_range(range)?))
+    }
+
+    /// Copies all of `host` into it, after what is in `stream`, and waits for the copy. Wraps
+    /// `cuMemcpy2DAsync`.
+    ///
+    /// # Errors
+    /// When the shapes differ.
+    pub fn upload(&mut self, stream: &Stream, host: &MatRef<'_, T>) -> Result<()> {
+        self.0.check_copy(stream, host.rows(), host.cols())?;
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let direction = Direction::ToDevice { to: self.0.address, from: host.data().as_ptr().cast() };
+        // SAFETY: both matrices have that extent.
+        unsafe { copy(stream, direction, self.0.extent(host.ld())) }
+    }
+
+    /// Sets every element to `value`, in `stream`, leaving what lies between the rows. Wraps
+    /// `cuMemsetD2D16Async`.
+    pub fn fill(&mut self, stream: &Stream, value: T) -> Result<()> {
+        self.0.check_device(stream)?;
+        // SAFETY: the view has that shape.
+        unsafe { fill(stream, self.0.address, value.to_bits(), self.0.rows, self.0.cols, self.0.ld) }
     }
 }
 
@@ -252,12 +310,22 @@ fn allocate(device: &Device, bytes: usize) -> Result<DeviceBuffer<u8>> {
 
 /// Sets `rows` rows of `width` 16-bit elements, `ld` elements apart, to `bits`, in `stream`. Wraps
 /// `cuMemsetD2D16Async`.
-pub(crate) fn fill(stream: &Stream, address: u64, bits: u16, rows: usize, width: usize, ld: usize) -> Result<()> {
+///
+/// # Safety
+/// The memory at `address` is that large.
+pub(crate) unsafe fn fill(
+    stream: &Stream,
+    address: u64,
+    bits: u16,
+    rows: usize,
+    width: usize,
+    ld: usize,
+) -> Result<()> {
     if rows == 0 || width == 0 {
         return Ok(());
     }
     let _bound = stream.device().bind()?;
-    // SAFETY: the caller's matrix has that shape.
+    // SAFETY: promised by the caller.
     let code = unsafe { sys::cuMemsetD2D16Async(address, ld * 2, bits, width, rows, stream.as_raw()) };
     sys::check(code, "cuMemsetD2D16Async")
 }
@@ -278,11 +346,6 @@ struct Extent {
 }
 
 impl Extent {
-    fn of<T>(rows: usize, cols: usize, host_ld: usize, device_ld: usize) -> Extent {
-        let bytes = size_of::<T>();
-        Extent { rows, row_bytes: cols * bytes, host_pitch: host_ld * bytes, device_pitch: device_ld * bytes }
-    }
-
     fn is_contiguous(&self) -> bool {
         self.rows == 1 || (self.host_pitch == self.row_bytes && self.device_pitch == self.row_bytes)
     }

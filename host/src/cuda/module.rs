@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cust::error::CudaError;
 
-use super::driver::{CudaVersion, Device, Stream, cust_error};
+use super::driver::{CudaVersion, Device, DeviceInfo, Stream, cust_error};
 use super::sys;
 use super::tensor_map::Encoded;
 use crate::error::{Error, Result};
@@ -65,11 +65,7 @@ impl Kernels {
     /// # Errors
     /// When the device is not of compute capability 9.0, the only one that executes these kernels.
     pub fn new(device: &Device, prefer: Prefer) -> Result<Kernels> {
-        let info = device.info();
-        if info.compute_capability != (9, 0) {
-            let (major, minor) = info.compute_capability;
-            return Err(Error::ComputeCapability { device: info.name.clone(), major, minor });
-        }
+        check_compute_capability(device.info())?;
         Ok(Kernels { device: device.clone(), prefer, loaded: Mutex::new(HashMap::new()) })
     }
 
@@ -124,7 +120,9 @@ pub struct Usage {
 }
 
 impl Kernel {
-    fn load(device: &Device, module: &'static Module, prefer: Prefer) -> Result<Kernel> {
+    /// Loads `module` on `device`, with machine code from where `prefer` says. [`Kernels::get`] does this
+    /// for the embedded modules, once each.
+    pub fn load(device: &Device, module: &'static Module, prefer: Prefer) -> Result<Kernel> {
         let _bound = device.bind()?;
         let (image, origin) = load_image(device, module, prefer)?;
         let function =
@@ -320,13 +318,7 @@ fn load_image(device: &Device, module: &Module, prefer: Prefer) -> Result<(cust:
             Err(_) => {}
         }
     }
-    let needed = driver_for_ptx(module.ptx);
-    let driver = device.info().driver;
-    if let Some((isa, needed)) = needed
-        && driver < needed
-    {
-        return Err(Error::DriverTooOld { driver: driver.to_string(), isa, needed: needed.to_string() });
-    }
+    check_driver(device.info().driver, module.ptx)?;
     let text = CString::new(module.ptx).map_err(|_| Error::Jit {
         entry: module.entry,
         code: String::from("not compiled"),
@@ -368,6 +360,25 @@ fn jit_log(ptx: &std::ffi::CStr) -> String {
     if log.is_empty() { sys::error(code, "cuModuleLoadDataEx").to_string() } else { log }
 }
 
+/// Refuses every device but those that have the instructions of `sm_90a`.
+fn check_compute_capability(info: &DeviceInfo) -> Result<()> {
+    let (major, minor) = info.compute_capability;
+    if (major, minor) != (9, 0) {
+        return Err(Error::ComputeCapability { device: info.name.clone(), major, minor });
+    }
+    Ok(())
+}
+
+/// Refuses a driver that is too old for the PTX.
+fn check_driver(driver: CudaVersion, ptx: &str) -> Result<()> {
+    match driver_for_ptx(ptx) {
+        Some((isa, needed)) if driver < needed => {
+            Err(Error::DriverTooOld { driver: driver.to_string(), isa, needed: needed.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The PTX ISA version that a module states, and the CUDA version of the first driver that reads it
 /// (PTX ISA, "Release Notes"). `None` for a module that states none: the JIT will say so.
 fn driver_for_ptx(ptx: &str) -> Option<(String, CudaVersion)> {
@@ -398,6 +409,33 @@ mod tests {
         }
         assert!(driver_for_ptx("").is_none());
         assert!(driver_for_ptx(".version x").is_none());
+    }
+
+    #[test]
+    fn an_old_driver_is_told_both_versions() {
+        let ptx = ".version 8.0\n";
+        assert!(check_driver(CudaVersion(12000), ptx).is_ok());
+        let message = check_driver(CudaVersion(11080), ptx).unwrap_err().to_string();
+        assert!(message.contains("11.8") && message.contains("12.0") && message.contains("8.0"), "{message}");
+    }
+
+    #[test]
+    fn only_hopper_will_do() {
+        let info = |compute_capability| DeviceInfo {
+            index: 0,
+            name: String::from("NVIDIA L4"),
+            compute_capability,
+            multiprocessors: 58,
+            l2_bytes: 48 << 20,
+            memory_bytes: 24 << 30,
+            pci_bus_id: String::from("0000:00:00.0"),
+            driver: CudaVersion(13000),
+        };
+        assert!(check_compute_capability(&info((9, 0))).is_ok());
+        for other in [(8, 9), (9, 1), (10, 0), (12, 0)] {
+            let message = check_compute_capability(&info(other)).unwrap_err().to_string();
+            assert!(message.contains(&format!("{}.{}", other.0, other.1)) && message.contains("9.0"), "{message}");
+        }
     }
 
     #[test]
