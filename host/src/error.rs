@@ -1,5 +1,7 @@
 //! The one error type of this crate.
 
+use kernels::catalogue::Refusal;
+
 /// Result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -99,6 +101,53 @@ pub enum Error {
         wanted: usize,
         /// Elements of the buffer.
         actual: usize,
+    },
+
+    /// A value that cannot be read.
+    #[error("`{value}` cannot be read: {rule}")]
+    Syntax {
+        /// What was given.
+        value: String,
+        /// What is expected.
+        rule: &'static str,
+    },
+
+    /// No kernel has this name.
+    #[error("there is no kernel {name}: the catalogue has {}", known.join(", "))]
+    UnknownKernel {
+        /// What was asked for.
+        name: String,
+        /// The kernels that exist.
+        known: Vec<&'static str>,
+    },
+
+    /// No kernel multiplies this type.
+    #[error("there is no element type {name}: the kernels have {}", known.join(", "))]
+    UnknownElement {
+        /// What was asked for.
+        name: String,
+        /// The types that exist.
+        known: Vec<&'static str>,
+    },
+
+    /// No compiled configuration is what was asked for.
+    #[error("the catalogue has no {wanted}")]
+    UnknownConfig {
+        /// What was asked for.
+        wanted: String,
+        /// The options of the nearest configurations that exist.
+        nearest: Vec<String>,
+    },
+
+    /// The configuration is in the catalogue as one that cannot run.
+    #[error("{entry} cannot run: it {refusal}")]
+    RefusedConfig {
+        /// Its name.
+        entry: &'static str,
+        /// Why.
+        refusal: Refusal,
+        /// The options of the nearest configurations that can run.
+        nearest: Vec<String>,
     },
 
     /// Not enough memory on the host.
@@ -256,6 +305,9 @@ impl Error {
             )),
             Error::LeadingDimensionUnaligned { value, multiple, .. } => {
                 Some(format!("pad the rows to {} elements", value.next_multiple_of(*multiple)))
+            }
+            Error::UnknownConfig { nearest, .. } | Error::RefusedConfig { nearest, .. } => {
+                Some(format!("the nearest that exist: {}", nearest.join("; ")))
             }
             _ => None,
         }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod matrix;
 pub mod modules;
 pub mod problem;
+pub mod select;
 pub mod tensor_map;
 
 pub use element::Element;
