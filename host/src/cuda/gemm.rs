@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kernels::catalogue::{COMPILED, Config, Tile};
+use kernels::catalogue::Config;
 
 use super::driver::{Device, Stream};
 use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
@@ -13,6 +13,7 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::matrix::{MatMut, MatRef};
 use crate::problem::{self, Addresses, Problem, Work};
+use crate::select::{self, Request};
 use crate::tensor_map;
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
@@ -64,7 +65,7 @@ impl Gemm {
         &self.kernels
     }
 
-    /// Puts C = A·Bᵀ into `stream` with the kernel that [`default_config`] chooses.
+    /// Puts C = A·Bᵀ into `stream` with the kernel that [`select::select`] chooses.
     ///
     /// M or N of 0 does nothing; K of 0 writes zeros.
     ///
@@ -81,7 +82,7 @@ impl Gemm {
     ) -> Result<()> {
         let (a, b, c) = (a.into(), b.into(), c.into());
         let problem = problem_of(&a, &b, &c)?;
-        self.plan(default_config(&problem), a, b, c)?.run(stream)
+        self.plan(default_config(&problem)?, a, b, c)?.run(stream)
     }
 
     /// Prepares C = A·Bᵀ with the kernel of `config`: checks everything, loads the kernel and encodes the
@@ -131,7 +132,7 @@ impl Gemm {
     /// When the shapes do not fit, when the device has not enough memory, or when anything fails on it.
     pub fn multiply<T: Element>(&self, a: &MatRef<'_, T>, b: &MatRef<'_, T>, c: &mut MatMut<'_, T>) -> Result<()> {
         let problem = Problem::of(a, b, c)?;
-        self.multiply_with(default_config(&problem), a, b, c)
+        self.multiply_with(default_config(&problem)?, a, b, c)
     }
 
     /// As [`Gemm::multiply`], with the kernel of `config`.
@@ -151,6 +152,10 @@ impl Gemm {
         self.plan(config, &device_a, &device_b, &mut device_c)?.run(&stream)?;
         device_c.download(&stream, c)
     }
+}
+
+fn default_config(problem: &Problem) -> Result<&'static Config> {
+    select::select(problem.element(), problem.n(), &Request::default())
 }
 
 fn problem_of<T: Element>(
@@ -227,12 +232,4 @@ impl Plan<'_> {
             }
         }
     }
-}
-
-fn default_config(problem: &Problem) -> &'static Config {
-    let tile = Tile { m: 128, n: 128, k: 64 };
-    COMPILED
-        .iter()
-        .find(|config| config.element == problem.element() && config.tile == tile && config.stages == 2)
-        .unwrap_or(&COMPILED[0])
 }
