@@ -158,6 +158,141 @@ pub enum Error {
         /// Bytes that were asked for.
         bytes: u128,
     },
+
+    /// A matrix is copied between host and device, and the two differ in shape.
+    #[error("the matrix in host memory is {} and the one in device memory {}", shape(.host), shape(.device))]
+    CopyShape {
+        /// Rows and columns in host memory.
+        host: (usize, usize),
+        /// Rows and columns in device memory.
+        device: (usize, usize),
+    },
+
+    /// Rows that a matrix does not have.
+    #[error("rows {start} to {end} were asked for of a matrix with {rows} rows")]
+    RowRange {
+        /// The first row.
+        start: usize,
+        /// The row after the last.
+        end: usize,
+        /// Rows of the matrix.
+        rows: usize,
+    },
+
+    /// A kernel is asked to multiply elements of another type than its own.
+    #[error("kernel {entry} multiplies {kernel}; the matrices are {got}")]
+    ElementType {
+        /// Name of the kernel's entry.
+        entry: &'static str,
+        /// The type it multiplies.
+        kernel: &'static str,
+        /// The type of the matrices.
+        got: &'static str,
+    },
+
+    /// There is no kernel of this name.
+    #[error("there is no kernel entry `{entry}`")]
+    UnknownEntry {
+        /// The name.
+        entry: String,
+    },
+
+    /// There is no device of this number.
+    #[error("there is no CUDA device {index}: the driver shows {count}")]
+    NoSuchDevice {
+        /// The number.
+        index: u32,
+        /// How many devices there are.
+        count: u32,
+    },
+
+    /// The device cannot execute the kernels.
+    #[error("{device} is of compute capability {major}.{minor}; the kernels need 9.0 exactly (H100, H200, GH200)")]
+    ComputeCapability {
+        /// The device's name.
+        device: String,
+        /// Its compute capability, before the point.
+        major: i32,
+        /// Its compute capability, after the point.
+        minor: i32,
+    },
+
+    /// Something belongs to another device than the one that is to work with it.
+    #[error("{what} is of device {device}; the kernels are loaded on device {expected}")]
+    WrongDevice {
+        /// What it is.
+        what: &'static str,
+        /// The device it belongs to.
+        device: u32,
+        /// The device it should belong to.
+        expected: u32,
+    },
+
+    /// The driver cannot read the kernels' PTX.
+    #[error("the driver supports CUDA {driver}; the kernels are PTX ISA {isa}, which needs a driver for CUDA {needed}")]
+    DriverTooOld {
+        /// The CUDA version that the driver supports.
+        driver: String,
+        /// The PTX ISA version of the kernels.
+        isa: String,
+        /// The CUDA version that this needs.
+        needed: String,
+    },
+
+    /// The driver lacks a call.
+    #[error("the driver has no {symbol}, which came with CUDA {}.{}", since / 1000, since % 1000 / 10)]
+    DriverCallMissing {
+        /// Name of the call.
+        symbol: String,
+        /// The CUDA version that brought it, `1000 * major + 10 * minor`.
+        since: i32,
+    },
+
+    /// A call of the CUDA driver failed.
+    #[error("{call} failed: {name} ({code}): {text}")]
+    Driver {
+        /// Name of the call.
+        call: &'static str,
+        /// The driver's code.
+        code: u32,
+        /// The driver's name for the code.
+        name: String,
+        /// The driver's description of the code.
+        text: String,
+    },
+
+    /// The driver did not compile a kernel.
+    #[error("the driver did not compile {entry}: {code}\n{log}")]
+    Jit {
+        /// Name of the kernel's entry.
+        entry: &'static str,
+        /// The driver's name for the error.
+        code: String,
+        /// What the compiler wrote.
+        log: String,
+    },
+
+    /// A launch that does not fit the kernel.
+    #[error("cannot launch {entry}: {reason}")]
+    Launch {
+        /// Name of the kernel's entry.
+        entry: &'static str,
+        /// What does not fit.
+        reason: String,
+    },
+
+    /// Not enough memory on a device.
+    #[error("device {device} has {free} of {total} bytes free; {wanted} were wanted")]
+    DeviceMemory {
+        /// Bytes that were asked for.
+        wanted: usize,
+        /// Bytes that are free.
+        free: usize,
+        /// Bytes that the device has.
+        total: usize,
+        /// Number of the device.
+        device: u32,
+    },
 }
 
 impl Error {

@@ -5,6 +5,8 @@
 
 pub mod check;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod element;
 pub mod error;
 pub mod matrix;
@@ -12,6 +14,7 @@ pub mod modules;
 pub mod problem;
 pub mod random;
 pub mod select;
+pub mod tensor_map;
 
 pub use element::Element;
 pub use error::{Error, Result};

@@ -259,6 +259,11 @@ impl Config {
         self.layout().bytes()
     }
 
+    /// Blocks of the grid for C of `m`×`n`, one for each tile of it.
+    pub const fn blocks(&self, m: usize, n: usize) -> u64 {
+        m.div_ceil(self.tile.m) as u64 * n.div_ceil(self.tile.n) as u64
+    }
+
     /// The swizzle of both operands' tiles.
     pub const fn swizzle(&self) -> Swizzle {
         Swizzle::of_row_bytes(self.tile.k * self.element.bytes())

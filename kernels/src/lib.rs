@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod matmul;
 pub mod shared;
 mod space;
+pub mod tile_order;
 
 #[cfg(target_arch = "nvptx64")]
 pub mod epilogue;

@@ -25,13 +25,23 @@
 use crate::catalogue::{Config, Element, Kernel, Tile};
 use crate::space::product;
 
+/// Rows of tiles in a band of the tile order (see [`crate::tile_order::banded`]).
+///
+/// With tiles of 128×128 every multiprocessor asks the L2 cache for 64 bytes a clock, more than it gives;
+/// requests for the same rows from neighbouring multiprocessors are merged on the way. Bands of 32 to 40
+/// rows were fastest at 8192³ on an H200: 0.88–0.89 of cuBLAS, against 0.86 with the whole column of 64
+/// and 0.85 with bands of 8.
+pub const BAND: u32 = 32;
+
 #[cfg(target_arch = "nvptx64")]
 mod device {
+    use super::BAND;
     use crate::catalogue::{Swizzle, Tile, WARPGROUP};
     use crate::epilogue::{Output, store_direct};
     use crate::ptx::wgmma::{Mma, descriptor};
     use crate::ptx::{barrier, fence, mbarrier, shared, sreg, tma, wgmma};
     use crate::shared::RingLayout;
+    use crate::tile_order::banded;
     use crate::unroll::unroll;
 
     /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per block, on a ring
@@ -57,10 +67,10 @@ mod device {
         let full = |stage: usize| base + layout.full(stage) as u32;
         let empty = |stage: usize| base + layout.empty(stage) as u32;
 
-        // The tile of C that this block computes: down the columns of tiles first.
-        let tiles_m = out.m.div_ceil(tile.m as u32);
-        let row = sreg::block_x() % tiles_m * tile.m as u32;
-        let column = sreg::block_x() / tiles_m * tile.n as u32;
+        // The tile of C that this block computes.
+        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
+        let (tile_row, tile_column) = banded(sreg::block_x(), tiles_m, tiles_n, BAND);
+        let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
         let k_tiles = k.div_ceil(tile.k as u32);
 
         let thread = sreg::thread();
