@@ -99,7 +99,7 @@ fn entry_spec(config: &Config) -> EntrySpec {
         name: config.entry.to_owned(),
         threads: config.threads(),
         min_blocks: config.min_blocks(),
-        cluster: config.cluster(),
+        cluster: config.cluster.blocks(),
         shared_bytes: config.shared_bytes(),
     }
 }
