@@ -48,7 +48,8 @@ fn main() {
 fn build() -> Result<(), String> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(variable("OUT_DIR")?);
-    for path in ["build.rs", "kernels/src", "kernels/Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+    // `.tools` is where `./x setup` puts ptxas.
+    for path in ["build.rs", "kernels/src", "kernels/Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".tools"] {
         println!("cargo::rerun-if-changed={path}");
     }
     for name in ["PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV"] {
