@@ -146,7 +146,11 @@ fn compile_kernels(root: &Path, target: &Path) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("the kernels do not compile:\n{}", String::from_utf8_lossy(&output.stderr).trim()));
     }
-    let ptx = target.join("nvptx64-nvidia-cuda/release/deps/kernels.s");
+    let products = target.join("nvptx64-nvidia-cuda/release/deps");
+    // The program in the linker's place writes nothing, and cargo compiles again what has no product.
+    let linked = products.join("kernels.ptx");
+    fs::write(&linked, "").map_err(|error| format!("cannot write {}: {error}", linked.display()))?;
+    let ptx = products.join("kernels.s");
     fs::read_to_string(&ptx).map_err(|error| format!("the kernels' PTX is not at {}: {error}", ptx.display()))
 }
 
