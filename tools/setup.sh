@@ -91,7 +91,7 @@ setup_rust() {
                 --component rust-src --component rustfmt --component clippy ||
                 say "rustup cannot install it, or not within ten minutes"
         fi
-        rust_fits || die "Rust $rust with rust-src, rustfmt and clippy is needed: install rustup, or be root on Debian"
+        rust_fits || die "Rust $rust with rust-src, rustfmt and clippy is needed: install rustup, or run ./x as root on Debian 12"
     fi
 
     if [[ $(rustc --print sysroot) == /usr ]]; then
