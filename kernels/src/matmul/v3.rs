@@ -16,8 +16,8 @@
 //!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
-//! | full[s] | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0: blocks until filled |
-//! | empty[s] | 128 | every consumer thread | the producer | 1: passes, the stage is free |
+//! | `full[s]` | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0: blocks until filled |
+//! | `empty[s]` | 128 | every consumer thread | the producer | 1: passes, the stage is free |
 //!
 //! There is no block-wide barrier in the loop: a fast producer runs up to `STAGES` tiles ahead, a fast
 //! consumer waits for exactly the stage it needs.
