@@ -290,9 +290,8 @@ pub fn transpose<T: Element>(matrix: &Matrix<T>) -> Result<Matrix<T>> {
         transposed.data_mut().par_chunks_mut(SQUARE * rows).enumerate().for_each(|(band, to)| {
             for first in (0..rows).step_by(SQUARE) {
                 for (j, to) in to.chunks_exact_mut(rows).enumerate() {
-                    for i in first..rows.min(first + SQUARE) {
-                        to[i] = matrix.data()[i * cols + band * SQUARE + j];
-                    }
+                    let from = matrix.data()[first * cols + band * SQUARE + j..].iter().step_by(cols);
+                    to[first..].iter_mut().zip(from).take(SQUARE).for_each(|(to, from)| *to = *from);
                 }
             }
         });
