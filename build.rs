@@ -48,7 +48,8 @@ fn main() {
 fn build() -> Result<(), String> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(variable("OUT_DIR")?);
-    for path in ["build.rs", "kernels/src", "kernels/Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
+    // `.tools` is where `./x setup` puts ptxas.
+    for path in ["build.rs", "kernels/src", "kernels/Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".tools"] {
         println!("cargo::rerun-if-changed={path}");
     }
     for name in ["PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV"] {
@@ -99,7 +100,7 @@ fn entry_spec(config: &Config) -> EntrySpec {
         name: config.entry.to_owned(),
         threads: config.threads(),
         min_blocks: config.min_blocks(),
-        cluster: config.cluster(),
+        cluster: config.cluster.blocks(),
         shared_bytes: config.shared_bytes(),
     }
 }
@@ -145,7 +146,11 @@ fn compile_kernels(root: &Path, target: &Path) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("the kernels do not compile:\n{}", String::from_utf8_lossy(&output.stderr).trim()));
     }
-    let ptx = target.join("nvptx64-nvidia-cuda/release/deps/kernels.s");
+    let products = target.join("nvptx64-nvidia-cuda/release/deps");
+    // The program in the linker's place writes nothing, and cargo compiles again what has no product.
+    let linked = products.join("kernels.ptx");
+    fs::write(&linked, "").map_err(|error| format!("cannot write {}: {error}", linked.display()))?;
+    let ptx = products.join("kernels.s");
     fs::read_to_string(&ptx).map_err(|error| format!("the kernels' PTX is not at {}: {error}", ptx.display()))
 }
 
@@ -196,6 +201,9 @@ struct Assembled {
     hgmma: Option<usize>,
 }
 
+/// What became of a module: its machine code, absent where there is no ptxas; or what is wrong with it.
+type Verdict = Result<Option<Assembled>, String>;
+
 /// Writes every module into `store`, assembles those that changed, and judges all. Results are in the
 /// order of `finished`; absent where there is no ptxas.
 fn assemble_all(tools: &Tools, finished: &[Finished], store: &Path) -> Result<Vec<Option<Assembled>>, String> {
@@ -207,8 +215,7 @@ fn assemble_all(tools: &Tools, finished: &[Finished], store: &Path) -> Result<Ve
         .map(|tool| ptxas::version(tool).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
 
-    let results: Vec<Mutex<Option<Result<Option<Assembled>, String>>>> =
-        finished.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Verdict>>> = finished.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -250,12 +257,7 @@ fn remove_stale(store: &Path, finished: &[Finished]) -> Result<(), String> {
 
 /// `store/entry.ptx` is the module, `entry.cubin` its machine code, `entry.gate` the report it was judged
 /// by, under a key of the module and the tools.
-fn assemble_one(
-    tools: &Tools,
-    module: &Finished,
-    store: &Path,
-    versions: &[String],
-) -> Result<Option<Assembled>, String> {
+fn assemble_one(tools: &Tools, module: &Finished, store: &Path, versions: &[String]) -> Verdict {
     let entry = &module.spec.name;
     let file = |extension: &str| store.join(format!("{entry}.{extension}"));
     write_if_changed(&file("ptx"), module.text.as_bytes())?;

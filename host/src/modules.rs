@@ -45,7 +45,7 @@ mod tests {
             let module = by_entry(config.entry).expect(config.entry);
             assert_eq!(module.threads, config.threads());
             assert_eq!(module.shared_bytes, config.shared_bytes());
-            assert_eq!(module.params, [128, 128, 8, 4, 4, 4, 8], "{}", config.entry);
+            assert_eq!(module.params, [128, 128, 8, 4, 4, 4, 8, 4], "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
         }
     }

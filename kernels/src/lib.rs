@@ -17,6 +17,10 @@ pub mod tile_order;
 #[cfg(target_arch = "nvptx64")]
 pub mod epilogue;
 #[cfg(target_arch = "nvptx64")]
+pub mod mainloop;
+#[cfg(target_arch = "nvptx64")]
+pub mod pipeline;
+#[cfg(target_arch = "nvptx64")]
 pub mod ptx;
 #[cfg(target_arch = "nvptx64")]
 mod unroll;

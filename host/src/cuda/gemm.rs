@@ -119,6 +119,7 @@ impl Gemm {
                     a_map: a_map.encode(self.device())?,
                     b_map: b_map.encode(self.device())?,
                     blocks: config.blocks(problem.m(), problem.n()),
+                    band: config.kernel.band() as u32,
                 }))
             }
         };
@@ -188,6 +189,7 @@ struct Launch {
     a_map: Encoded,
     b_map: Encoded,
     blocks: u64,
+    band: u32,
 }
 
 impl Plan<'_> {
@@ -202,6 +204,14 @@ impl Plan<'_> {
             Action::Launch(launch) => Some(&launch.kernel),
             Action::Nothing | Action::Zeros => None,
         }
+    }
+
+    /// Takes the tiles of C in bands of `band` rows of tiles (at least 1) in place of the kernel's own.
+    pub fn with_band(mut self, band: u32) -> Self {
+        if let Action::Launch(launch) = &mut self.action {
+            launch.band = band.max(1);
+        }
+        self
     }
 
     /// Puts the product into `stream` and returns at once.
@@ -222,6 +232,7 @@ impl Plan<'_> {
                     Parameter::of(&n),
                     Parameter::of(&k),
                     Parameter::of(&ldc),
+                    Parameter::of(&launch.band),
                 ];
                 // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
                 // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
