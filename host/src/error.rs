@@ -203,6 +203,17 @@ pub enum Error {
         rows: usize,
     },
 
+    /// A product without work, where there must be some.
+    #[error("a product of {m}×{n}×{k} has nothing to compute; M, N and K must be at least 1")]
+    EmptyProduct {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// Extent in K.
+        k: usize,
+    },
+
     /// A kernel is asked to multiply elements of another type than its own.
     #[error("kernel {entry} multiplies {kernel}; the matrices are {got}")]
     ElementType {
@@ -283,6 +294,49 @@ pub enum Error {
         name: String,
         /// The driver's description of the code.
         text: String,
+    },
+
+    /// A kernel runs for so long that it will not end.
+    #[error("a kernel has not finished after {seconds} s: it hangs")]
+    Hang {
+        /// How long it was waited for.
+        seconds: f64,
+    },
+
+    /// A shared library cannot be loaded.
+    #[error("cannot load {library}: {reason}")]
+    Library {
+        /// The library.
+        library: &'static str,
+        /// Where it was looked for, or what is wrong with it.
+        reason: String,
+    },
+
+    /// A call of a library failed.
+    #[error("{call} failed: {status}")]
+    LibraryCall {
+        /// Name of the call.
+        call: &'static str,
+        /// The library's name for the error.
+        status: String,
+    },
+
+    /// Something that this program was built without.
+    #[error("{what} is not in this program: it was built without the feature `{feature}`")]
+    NotBuilt {
+        /// What is missing.
+        what: &'static str,
+        /// The feature of the package that adds it.
+        feature: &'static str,
+    },
+
+    /// A file of results, or one that a table goes into.
+    #[error("{}: {reason}", path.display())]
+    ResultsFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        reason: String,
     },
 
     /// The driver did not compile a kernel.

@@ -78,15 +78,8 @@ fn cuda(index: u32) -> Result<Place, Failure> {
 }
 
 #[cfg(not(feature = "cuda"))]
-fn cuda(index: u32) -> Result<Place, Failure> {
-    Err(Failure::Device {
-        message: format!("--device cuda:{index} needs the cargo feature `cuda`, and this program was built without it"),
-        hint: Some(
-            "build it with `cargo build --release --features cuda`, on a machine that has the NVIDIA driver; \
-             `--device cpu` works everywhere"
-                .to_owned(),
-        ),
-    })
+fn cuda(_: u32) -> Result<Place, Failure> {
+    Err(Error::NotBuilt { what: "the GPU", feature: "cuda" }.into())
 }
 
 #[cfg(feature = "cuda")]

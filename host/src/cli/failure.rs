@@ -25,11 +25,7 @@ Exit codes:
 pub enum Failure {
     /// The result is wrong. What is wrong has been printed.
     Check,
-    /// Options that do not go together.
-    Usage { message: String, hint: Option<String> },
-    /// No device that can be used.
-    Device { message: String, hint: Option<String> },
-    /// The library's error, and a hint of the command's own.
+    /// The library's error, and what to do about it.
     Library { error: Error, hint: Option<String> },
     /// Standard output cannot be written.
     Output(io::Error),
@@ -65,7 +61,6 @@ impl Failure {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
             Failure::Output(error) => (format!("cannot write to standard output: {error}"), &None),
             Failure::Library { error, hint } => (error.to_string(), hint),
-            Failure::Usage { message, hint } | Failure::Device { message, hint } => (message.clone(), hint),
         };
         output::complain("error", &message);
         if let Some(hint) = hint {
@@ -82,18 +77,24 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Check => 1,
-            Failure::Usage { .. } => 2,
             Failure::Output(_) => 3,
-            Failure::Device { .. } => 4,
             Failure::Library { error, .. } => match error {
                 Error::DimensionTooLarge { .. }
                 | Error::Syntax { .. }
                 | Error::UnknownKernel { .. }
                 | Error::UnknownElement { .. }
                 | Error::UnknownConfig { .. }
-                | Error::RefusedConfig { .. } => 2,
-                Error::InnerDimensions { .. } | Error::OutputShape { .. } | Error::File { .. } | Error::Npy { .. } => 3,
-                Error::NoSuchDevice { .. }
+                | Error::RefusedConfig { .. }
+                | Error::UnknownEntry { .. }
+                | Error::EmptyProduct { .. } => 2,
+                Error::InnerDimensions { .. }
+                | Error::OutputShape { .. }
+                | Error::File { .. }
+                | Error::Npy { .. }
+                | Error::ResultsFile { .. } => 3,
+                Error::NotBuilt { .. }
+                | Error::Library { .. }
+                | Error::NoSuchDevice { .. }
                 | Error::ComputeCapability { .. }
                 | Error::DriverTooOld { .. }
                 | Error::DriverCallMissing { .. } => 4,
@@ -108,6 +109,10 @@ impl Failure {
 fn hint(error: &Error) -> Option<String> {
     match error {
         Error::Npy { fault: NpyFault::Words(_), .. } => Some("--bf16-as-u16 says that they are".to_owned()),
+        Error::NotBuilt { feature, .. } => Some(format!(
+            "`cargo build --release --features {feature}` builds it, on a machine that has the NVIDIA driver; \
+             `--device cpu` works everywhere"
+        )),
         _ => error.hint(),
     }
 }

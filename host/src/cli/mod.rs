@@ -1,5 +1,6 @@
 //! The command line: one module for each command, and what they share.
 
+mod bench;
 mod device;
 mod failure;
 mod info;
@@ -25,12 +26,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Multiply two matrices, C = A·Bᵀ, and check the product
     #[command(after_help = failure::EXIT_CODES)]
     Matmul(matmul::Arguments),
-    /// List the kernels and their configurations
     Kernels(kernels::Arguments),
-    /// Look at everything that the program can use, and say what is missing and what to do
+    Bench(Box<bench::Arguments>),
     Info(info::Arguments),
 }
 
@@ -39,6 +38,7 @@ pub fn main() -> ExitCode {
     let (result, json) = match Cli::parse().command {
         Command::Matmul(arguments) => (matmul::run(&arguments), arguments.json),
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
+        Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
     };
     match result {

@@ -274,9 +274,9 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         // Code must not go away under a launch that is still running. There is nobody to tell of a
         // failure, and then unloading would be unsound: the module is left to the context.
-        match self.device.bind().and_then(|bound| self.device.synchronize().map(|()| bound)) {
-            Ok(_bound) => drop(self.image.take()),
-            Err(_) => std::mem::forget(self.image.take()),
+        match self.device.bind() {
+            Ok(_bound) if !self.device.is_hung() && self.device.synchronize().is_ok() => drop(self.image.take()),
+            _ => std::mem::forget(self.image.take()),
         }
     }
 }

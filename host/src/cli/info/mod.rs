@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Failure;
 
-/// Look at everything that the program can use.
+/// Look at everything that the program can use, and say what is missing and what to do.
 #[derive(Args)]
 pub struct Arguments {
     /// Print JSON

@@ -180,18 +180,13 @@ fn inputs<T: Element>(arguments: &Arguments, progress: Progress) -> Result<[(Mat
         return Ok([(a, Source::Random { seed }), (b, Source::Random { seed })]);
     }
     let read = |path: &Option<PathBuf>, transposed| -> Result<(Matrix<T>, Source), Failure> {
-        let Some(path) = path else {
-            // The parser asks for both.
-            return Err(Failure::Usage {
-                message: "--a and --b, or --random, say what to multiply".to_owned(),
-                hint: None,
-            });
-        };
+        // The parser asks for both.
+        let path = path.as_deref().unwrap_or(Path::new(""));
         let _task = progress.task(&format!("reading {}", path.display()), None);
         let options = npy::Options { bf16_as_u16: arguments.bf16_as_u16, transposed };
         let Loaded { matrix, stored, overflowed } = npy::read::<T>(path, options)?;
         let exact = stored.is_exact_in(T::KIND);
-        Ok((matrix, Source::File { path: path.clone(), stored: stored.to_string(), exact, overflowed }))
+        Ok((matrix, Source::File { path: path.to_owned(), stored: stored.to_string(), exact, overflowed }))
     };
     Ok([read(&arguments.a, false)?, read(&arguments.b, arguments.b_layout == Layout::Kn)?])
 }

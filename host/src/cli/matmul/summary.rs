@@ -120,11 +120,11 @@ impl CheckSummary {
         facts.add(
             "check",
             format!(
-                "‖C − reference‖/‖reference‖ = {:.3e}, may be {:.3e}",
+                "‖C − reference‖/‖reference‖ = {:.3e}, bound {:.3e}",
                 self.relative_error, self.relative_error_bound
             ),
         );
-        facts.add("check", format!("largest error {:.3} ulp, may be {:.3}", self.max_ulp, self.max_ulp_bound));
+        facts.add("check", format!("largest error {:.3} ulp, bound {:.3}", self.max_ulp, self.max_ulp_bound));
         if self.nan > 0 || self.reference_nan > 0 {
             facts.add(
                 "check",
