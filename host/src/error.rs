@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kernels::catalogue::Refusal;
 
 use crate::npy::NpyFault;
+use crate::units;
 
 /// Result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -155,7 +156,7 @@ pub enum Error {
     },
 
     /// Not enough memory on the host.
-    #[error("{what} takes {bytes} bytes of host memory, which could not be allocated")]
+    #[error("{what} takes {} of host memory, and there is not so much", units::bytes(*.bytes))]
     HostMemory {
         /// What was to be stored.
         what: String,

@@ -20,6 +20,7 @@ pub mod random;
 pub mod search;
 pub mod select;
 pub mod tensor_map;
+pub mod units;
 
 pub use element::Element;
 pub use error::{Error, Result};

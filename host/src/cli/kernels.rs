@@ -3,20 +3,22 @@
 use clap::Args;
 use hopper_gemm::modules::{self, MODULES};
 use hopper_gemm::select::{parse_element, parse_kernel, tile_name};
+use hopper_gemm::units;
 use kernels::catalogue::{self, COMPILED, Config, Kernel, REFUSED};
 use serde::Serialize;
 
 use super::failure::Failure;
 use super::output;
+use super::said;
 
 /// List the kernels and their configurations.
 #[derive(Args)]
 pub struct Arguments {
     /// Only this kernel
-    #[arg(long, value_name = "NAME", value_parser = parse_kernel)]
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| said(parse_kernel(text)))]
     kernel: Option<Kernel>,
     /// Only this element type
-    #[arg(long = "type", value_name = "f16|bf16", value_parser = parse_element)]
+    #[arg(long = "type", value_name = "f16|bf16", value_parser = |text: &str| said(parse_element(text)))]
     element: Option<catalogue::Element>,
     /// List the configurations that cannot run, with the reasons
     #[arg(long)]
@@ -144,7 +146,7 @@ fn compiled_text(rows: &[ConfigRow], refused: usize, only: Option<Kernel>) -> St
                 row.tile.clone(),
                 row.stages.to_string(),
                 row.threads.to_string(),
-                output::bytes(row.shared_bytes as u64),
+                units::bytes(row.shared_bytes as u128),
                 row.accumulators.to_string(),
                 or_dash(row.registers),
                 row.min_blocks_per_multiprocessor.to_string(),
