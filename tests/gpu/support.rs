@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, Event, Gemm, Prefer, Stream};
-use hopper_gemm::{Element, MatMut, MatRef};
+use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, Gemm, Prefer, Stream};
+use hopper_gemm::{Element, Error, MatMut, MatRef};
 use kernels::catalogue::Config;
 
 /// What went wrong, in words.
@@ -269,19 +269,11 @@ impl<T: Element> Output<T> {
 /// it.
 pub fn wait(stream: &Stream, what: impl FnOnce() -> String) -> Result<(), Failure> {
     const LIMIT: Duration = Duration::from_secs(30);
-    let event = Event::new(stream.device())?;
-    event.record(stream)?;
-    let start = Instant::now();
-    while !event.is_complete()? {
-        if start.elapsed() > LIMIT {
-            eprintln!("{} has not finished after {} s: it hangs", what(), LIMIT.as_secs());
-            std::process::exit(101);
-        }
-        if start.elapsed() > Duration::from_millis(5) {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+    if let Err(error @ Error::Hang { .. }) = stream.synchronize_within(LIMIT) {
+        eprintln!("{}: {error}", what());
+        std::process::exit(101);
     }
-    Ok(())
+    Ok(stream.synchronize()?)
 }
 
 /// Calls `$function::<T>($arguments)` for the type of `$element`.

@@ -166,9 +166,7 @@ fn problem_of<T: Element>(
 ) -> Result<Problem> {
     let (a, b, c) = (&a.0, &b.0, &c.0);
     let (m, n, k) = problem::sizes((a.rows, a.cols), (b.rows, b.cols))?;
-    if (c.rows, c.cols) != (m, n) {
-        return Err(Error::OutputShape { c: (c.rows, c.cols), product: (m, n) });
-    }
+    problem::check_output((c.rows, c.cols), (m, n))?;
     Problem::with_leading_dimensions(T::KIND, (m, n, k), a.ld, b.ld, c.ld)
 }
 

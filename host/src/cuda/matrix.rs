@@ -115,12 +115,12 @@ impl<T> Drop for DeviceMatrix<T> {
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
         match self.device.bind() {
-            Ok(_bound) => {
+            Ok(_bound) if !self.device.is_hung() => {
                 // If this fails the context is beyond use, and so is what was running in it.
                 let _ = self.device.synchronize();
                 drop(buffer);
             }
-            Err(_) => std::mem::forget(buffer),
+            _ => std::mem::forget(buffer),
         }
     }
 }
