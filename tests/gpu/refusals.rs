@@ -142,9 +142,11 @@ fn launches(gpu: &Gpu) -> std::result::Result<(), Failure> {
         // SAFETY: none of these lists is the kernel's, so each is refused before anything is launched.
         unsafe { kernel.launch(&stream, 1, parameters) }
     };
-    refused(launch(&[]), &[config().entry, "takes 7 parameters", "got 0"])?;
-    refused(launch(&[Parameter::of(&long); 7]), &["parameter 0 has 128 bytes", "got 8"])?;
-    refused(launch(&[Parameter::of(&word); 8]), &["takes 7 parameters", "got 8"])?;
+    let count = kernel.module().params.len();
+    let takes = format!("takes {count} parameters");
+    refused(launch(&[]), &[config().entry, &takes, "got 0"])?;
+    refused(launch(&vec![Parameter::of(&long); count]), &["parameter 0 has 128 bytes", "got 8"])?;
+    refused(launch(&vec![Parameter::of(&word); count + 1]), &[&takes, &format!("got {}", count + 1)])?;
     Ok(())
 }
 

@@ -31,6 +31,6 @@ fn once_of<T: Element>(device: u32, config: &'static Config, sizes: (usize, usiz
         proposals: 0,
     };
     let inputs = Inputs::<T>::new(&stream, sizes, seed)?;
-    let mut arm = ArmSpec::Config(config).prepare(&tools, &inputs)?;
+    let mut arm = ArmSpec::of_config(config, None).prepare(&tools, &inputs)?;
     Verifier::new().check(arm.as_mut(), &stream, &inputs)
 }

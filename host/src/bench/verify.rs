@@ -22,6 +22,12 @@ pub struct Verifier<T> {
     first: Option<(Matrix<T>, f64)>,
 }
 
+impl<T: Element> Default for Verifier<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Element> Verifier<T> {
     /// Has seen nothing yet.
     pub fn new() -> Self {
