@@ -1,6 +1,10 @@
 //! The one error type of this crate.
 
+use std::path::PathBuf;
+
 use kernels::catalogue::Refusal;
+
+use crate::npy::NpyFault;
 
 /// Result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -157,6 +161,26 @@ pub enum Error {
         what: String,
         /// Bytes that were asked for.
         bytes: u128,
+    },
+
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write` or `create`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+
+    /// A file does not hold a matrix that can be read.
+    #[error("{} {fault}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: NpyFault,
     },
 
     /// A matrix is copied between host and device, and the two differ in shape.
@@ -363,6 +387,7 @@ impl Error {
             Error::UnknownConfig { nearest, .. } | Error::RefusedConfig { nearest, .. } => {
                 Some(format!("the nearest that exist: {}", nearest.join("; ")))
             }
+            Error::Npy { fault, .. } => fault.hint(),
             _ => None,
         }
     }

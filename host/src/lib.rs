@@ -14,6 +14,7 @@ pub mod element;
 pub mod error;
 pub mod matrix;
 pub mod modules;
+pub mod npy;
 pub mod problem;
 pub mod random;
 pub mod select;

@@ -229,7 +229,7 @@ pub(crate) fn reserve<T>(rows: usize, cols: usize) -> Result<Vec<T>> {
     if reserved {
         return Ok(data);
     }
-    let bytes = rows as u128 * cols as u128 * size_of::<T>() as u128;
+    let bytes = (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128);
     Err(Error::HostMemory { what: format!("a {rows}×{cols} matrix"), bytes })
 }
 

@@ -22,6 +22,9 @@ pub const REGISTERS_PER_THREAD: usize = 255;
 pub const REGISTERS_OVERHEAD: usize = 24;
 /// Registers in each quarter of a multiprocessor's register file, counted per lane: 16 Ki / 32.
 pub const REGISTERS_PER_QUARTER: usize = 512;
+/// Warps that a multiprocessor holds at once on compute capability 9.0 (CUDA C++ Programming Guide, table of
+/// technical specifications per compute capability).
+pub const WARPS_PER_MULTIPROCESSOR: usize = 64;
 /// Threads of a warp.
 pub const WARP: usize = 32;
 /// Threads of a warpgroup: four warps, the first of which has an index that is a multiple of four.
@@ -322,12 +325,23 @@ impl Config {
     /// which ptxas takes its register budget. Two or three where the shared memory and the accumulators
     /// allow it, because then one block computes while another fills its ring or stores its tile.
     pub const fn min_blocks(&self) -> usize {
+        let blocks = self.resident_blocks(self.accumulators() + REGISTERS_OVERHEAD);
+        match blocks {
+            0 => 1,
+            1..=3 => blocks,
+            _ => 3,
+        }
+    }
+
+    /// Blocks that fit on a multiprocessor at once when a thread takes `registers` registers.
+    pub const fn resident_blocks(&self, registers: usize) -> usize {
         let by_shared = SHARED_PER_MULTIPROCESSOR / (self.shared_bytes() + SHARED_RESERVED);
-        let mut blocks = if by_shared < 3 { by_shared } else { 3 };
-        while blocks > 1 && self.accumulators() + REGISTERS_OVERHEAD > self.register_budget(blocks) {
+        let by_warps = WARPS_PER_MULTIPROCESSOR / (self.threads() / WARP);
+        let mut blocks = if by_shared < by_warps { by_shared } else { by_warps };
+        while blocks > 0 && registers > self.register_budget(blocks) {
             blocks -= 1;
         }
-        if blocks == 0 { 1 } else { blocks }
+        blocks
     }
 
     /// Registers a thread that ptxas can give when `blocks` blocks share a multiprocessor: what counts

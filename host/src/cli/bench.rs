@@ -9,7 +9,7 @@ use hopper_gemm::bench::table;
 
 use super::failure::Failure;
 
-/// The options of `hopper-gemm bench`.
+/// Measure kernels beside each other and beside cuBLAS.
 #[derive(Args)]
 pub struct Arguments {
     /// Shapes, as M=N=K or MxNxK.

@@ -1,31 +1,24 @@
 //! The command line: one module for each command, and what they share.
 
 mod bench;
+mod device;
+mod failure;
+mod info;
+mod kernels;
+mod matmul;
+mod output;
+mod progress;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-mod failure {
-    /// Why a command did not succeed.
-    #[derive(Debug)]
-    pub enum Failure {
-        /// The result is wrong. What is wrong has been printed.
-        Check,
-        /// The library's error.
-        Library(hopper_gemm::Error),
-    }
-
-    impl From<hopper_gemm::Error> for Failure {
-        fn from(error: hopper_gemm::Error) -> Self {
-            Failure::Library(error)
-        }
-    }
-}
-
 /// Matrix product for NVIDIA Hopper GPUs, with kernels written in Rust and inline PTX.
+///
+/// The product is C = A·Bᵀ: A is M×K, B is N×K and C is M×N, all row-major; f16 or bf16 in and out, with
+/// products summed in f32.
 #[derive(Parser)]
-#[command(name = "hopper-gemm", version)]
+#[command(name = "hopper-gemm", version, max_term_width = 100, after_help = failure::EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,21 +26,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure kernels beside each other and beside cuBLAS
+    #[command(after_help = failure::EXIT_CODES)]
+    Matmul(matmul::Arguments),
+    Kernels(kernels::Arguments),
     Bench(Box<bench::Arguments>),
+    Info(info::Arguments),
 }
 
 /// Parses the arguments, runs the command, and turns its result into an exit code.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Bench(arguments) => bench::run(&arguments),
+    let (result, json) = match Cli::parse().command {
+        Command::Matmul(arguments) => (matmul::run(&arguments), arguments.json),
+        Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
+        Command::Bench(arguments) => (bench::run(&arguments), false),
+        Command::Info(arguments) => (info::run(&arguments), arguments.json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure::Failure::Check) => ExitCode::from(1),
-        Err(failure::Failure::Library(error)) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
+        Err(failure) => failure.report(json),
     }
 }
