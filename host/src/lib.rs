@@ -17,6 +17,7 @@ pub mod modules;
 pub mod npy;
 pub mod problem;
 pub mod random;
+pub mod search;
 pub mod select;
 pub mod tensor_map;
 

@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 #[cfg(not(feature = "cuda"))]
 fn measure(_: &Arguments) -> Result<(), Failure> {
-    Err(hopper_gemm::Error::NotBuilt { what: "the GPU", feature: "cuda" }.into())
+    Err(hopper_gemm::Error::NotBuilt { what: "support for GPUs", feature: "cuda" }.into())
 }
 
 #[cfg(feature = "cuda")]

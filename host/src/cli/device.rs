@@ -79,7 +79,7 @@ fn cuda(index: u32) -> Result<Place, Failure> {
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(_: u32) -> Result<Place, Failure> {
-    Err(Error::NotBuilt { what: "the GPU", feature: "cuda" }.into())
+    Err(Error::NotBuilt { what: "support for GPUs", feature: "cuda" }.into())
 }
 
 #[cfg(feature = "cuda")]

@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn numbers_take_the_unit_that_suits_them() {
-        assert_eq!(seconds(12.345e-6), "12.35 µs");
+        assert_eq!(seconds(12.3e-6), "12.30 µs");
         assert_eq!(seconds(0.25), "250.00 ms");
         assert_eq!(seconds(90.0), "90.00 s");
         assert_eq!(flops(2.5e6), "2.50 MFLOPS");

@@ -3,17 +3,13 @@
 //! cudarc looks each function up in a library that it opens by name, and panics where there is none. So
 //! the libraries are opened here first, from wherever they are, after which the name alone finds them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use libloading::Library;
 
 use crate::error::{Error, Result};
-
-/// Names a folder that has the libraries.
-const VARIABLE: &str = "HOPPER_GEMM_CUBLAS";
-/// The major versions that are known to work, the one to prefer first.
-const VERSIONS: [&str; 2] = ["13", "12"];
+use crate::search::{VARIABLE, VERSIONS, candidates, folders};
 
 /// A library, and the functions of it that are called.
 struct Wanted {
@@ -77,18 +73,11 @@ pub fn load() -> Result<()> {
 /// Opens `wanted` from the first place that has it, and checks its functions.
 fn open(wanted: &Wanted, folders: &[Option<PathBuf>]) -> Result<()> {
     let mut tried = Vec::new();
-    for folder in folders {
-        for version in VERSIONS {
-            let file = format!("{}.{version}", wanted.name);
-            let path = folder.as_ref().map_or(PathBuf::from(&file), |folder| folder.join(&file));
-            if folder.is_some() && !path.is_file() {
-                continue;
-            }
-            // SAFETY: what cuBLAS does when it is loaded is safe on any thread; nothing else has this name.
-            match unsafe { Library::new(&path) } {
-                Ok(library) => return keep(library, wanted),
-                Err(error) => tried.push(format!("{}: {error}", path.display())),
-            }
+    for path in candidates(wanted.name, folders) {
+        // SAFETY: what cuBLAS does when it is loaded is safe on any thread; nothing else has this name.
+        match unsafe { Library::new(&path) } {
+            Ok(library) => return keep(library, wanted),
+            Err(error) => tried.push(format!("{}: {error}", path.display())),
         }
     }
     let named = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.display().to_string());
@@ -117,52 +106,6 @@ fn keep(library: Library, wanted: &Wanted) -> Result<()> {
     }
     std::mem::forget(library);
     Ok(())
-}
-
-/// Where to look, in order; `None` is where the system looks by itself. If the variable is set, only there.
-fn folders() -> Vec<Option<PathBuf>> {
-    if let Some(folder) = std::env::var_os(VARIABLE) {
-        return vec![Some(PathBuf::from(folder))];
-    }
-    let mut folders = vec![None];
-    for variable in ["CUDA_HOME", "CUDA_PATH"] {
-        if let Some(home) = std::env::var_os(variable) {
-            folders.push(Some(Path::new(&home).join("lib64")));
-        }
-    }
-    folders.push(Some(PathBuf::from("/usr/local/cuda/lib64")));
-    // Python's packages: nvidia-cublas and what PyTorch brings.
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let prefixes = environments.chain([
-        home.join(".local"),
-        "/usr/local".into(),
-        "/usr".into(),
-        "/opt/conda".into(),
-        "/opt/venv".into(),
-    ]);
-    for prefix in prefixes {
-        for python in subfolders(&prefix.join("lib"), "python3") {
-            for packages in ["site-packages", "dist-packages"] {
-                for nvidia in ["cu13", "cublas"] {
-                    folders.push(Some(python.join(packages).join("nvidia").join(nvidia).join("lib")));
-                }
-            }
-        }
-    }
-    folders.retain(|folder| folder.as_ref().is_none_or(|folder| folder.is_dir()));
-    folders
-}
-
-/// Folders in `folder` whose names begin with `prefix`.
-fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
-        .map(|entry| entry.path())
-        .collect();
-    found.sort();
-    found
 }
 
 #[cfg(test)]
