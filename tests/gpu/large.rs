@@ -3,13 +3,14 @@
 use half::f16;
 use hopper_gemm::cuda::DeviceMatrix;
 use hopper_gemm::{MatMut, MatRef, Matrix, check, random};
-use kernels::catalogue::{COMPILED, Config, Element, Kernel};
+use kernels::catalogue::{Config, Element, Kernel};
 
-use crate::support::{Failure, Gpu, Outcome, Test, ensure, wait};
+use crate::support::{Failure, Gpu, Outcome, Test, ensure, multiplying, wait};
 
 pub fn tests() -> Vec<Test> {
     Kernel::ALL
         .into_iter()
+        .filter(|kernel| kernel.loads())
         .flat_map(|kernel| {
             let name = kernel.name();
             [
@@ -69,8 +70,7 @@ fn large(kernel: Kernel, (m, n, k): (usize, usize, usize)) -> Run {
 }
 
 fn largest_tile(kernel: Kernel) -> &'static Config {
-    COMPILED
-        .iter()
+    multiplying()
         .filter(|config| config.kernel == kernel && config.element == Element::F16)
         .max_by_key(|config| (config.tile.m * config.tile.n, config.tile.k))
         .expect("every kernel has an f16 configuration")

@@ -104,9 +104,7 @@ fn sizes(gpu: &Gpu) -> std::result::Result<(), Failure> {
     // Each size is in range, their grid is not.
     let many = 1usize << 31;
     let (a, b) = (view(gpu, at, many, 8, 8), view(gpu, at, many, 8, 8));
-    let stream = gpu.device.stream()?;
-    let planned = gpu.gemm.plan(config(), a, b, view_mut(gpu, at, many, many, many))?;
-    refused(planned.run(&stream), &["2^31-1 blocks"])?;
+    refused(plan(gpu, a, b, view_mut(gpu, at, many, many, many)), &["tiles", "2^31-1"])?;
     Ok(())
 }
 
@@ -144,6 +142,8 @@ fn launches(gpu: &Gpu) -> std::result::Result<(), Failure> {
     };
     let count = kernel.module().params.len();
     let takes = format!("takes {count} parameters");
+    // SAFETY: refused for its grid before anything is launched.
+    refused(unsafe { kernel.launch(&stream, 1 << 31, &[]) }, &[config().entry])?;
     refused(launch(&[]), &[config().entry, &takes, "got 0"])?;
     refused(launch(&vec![Parameter::of(&long); count]), &["parameter 0 has 128 bytes", "got 8"])?;
     refused(launch(&vec![Parameter::of(&word); count + 1]), &[&takes, &format!("got {}", count + 1)])?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hopper_gemm::check::{Comparison, Report};
 use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, Gemm, Prefer, Stream};
 use hopper_gemm::{Element, Error, MatMut, MatRef, Matrix, cpu, random};
-use kernels::catalogue::Config;
+use kernels::catalogue::{COMPILED, Config};
 
 /// What went wrong, in words.
 pub type Failure = libtest_mimic::Failed;
@@ -233,6 +233,11 @@ pub fn wait(stream: &Stream, what: impl FnOnce() -> String) -> Result<(), Failur
         std::process::exit(101);
     }
     Ok(stream.synchronize()?)
+}
+
+/// The configurations that are meant to multiply.
+pub fn multiplying() -> impl Iterator<Item = &'static Config> {
+    COMPILED.iter().filter(|config| config.kernel.loads())
 }
 
 /// Calls `$function::<T>($arguments)` for the type of `$element`.

@@ -2,13 +2,15 @@
 
 use hopper_gemm::cuda::DeviceMatrix;
 use hopper_gemm::{Element, MatMut, MatRef, check, random};
-use kernels::catalogue::{COMPILED, Config};
+use kernels::catalogue::Config;
 
-use crate::support::{Failure, Gpu, Output, Shape, Test, ensure, fill_all, for_element, passed, test, wait};
+use crate::support::{
+    Failure, Gpu, Output, Shape, Test, ensure, fill_all, for_element, multiplying, passed, test, wait,
+};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
-    for config in COMPILED {
+    for config in multiplying() {
         tests.push(test(format!("special::{}", config.entry), move |gpu| {
             for_element!(config.element, special(gpu, config))
         }));

@@ -17,6 +17,11 @@ pub trait Arm {
     /// What is known about it, for the results.
     fn facts(&self) -> BTreeMap<String, Value>;
 
+    /// Whether its result is meant to be the product.
+    fn multiplies(&self) -> bool {
+        true
+    }
+
     /// Puts one product of input set `set` into `stream`.
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()>;
 }
@@ -217,6 +222,10 @@ impl Arm for KernelArm<'_> {
             say("blocks_per_multiprocessor", usage.blocks_per_multiprocessor.into());
         }
         facts
+    }
+
+    fn multiplies(&self) -> bool {
+        self.config.kernel.loads()
     }
 
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {

@@ -60,6 +60,9 @@ impl<T: Element> Verifier<T> {
             Err(error) => return Ok(Check::Failed { reason: error.to_string() }),
             Ok(()) => {}
         }
+        if !arm.multiplies() {
+            return Ok(Check::NotAProduct);
+        }
         let Some(first) = &self.first else {
             return Ok(match against_cpu(inputs, &output)? {
                 Ok(report) => {
