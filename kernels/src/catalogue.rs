@@ -336,9 +336,24 @@ impl Config {
         self.layout().bytes()
     }
 
-    /// Blocks of the grid for C of `m`×`n`, one for each tile of it.
+    /// Blocks that cover C of `m`×`n` with one tile each, in whole clusters.
     pub const fn blocks(&self, m: usize, n: usize) -> u64 {
-        m.div_ceil(self.tile.m) as u64 * n.div_ceil(self.tile.n) as u64
+        let clusters_m = m.div_ceil(self.tile.m * self.cluster.m) as u64;
+        let clusters_n = n.div_ceil(self.tile.n * self.cluster.n) as u64;
+        clusters_m * clusters_n * self.cluster.blocks() as u64
+    }
+
+    /// Blocks of the grid for C of `m`×`n` on a device of `multiprocessors`: [`Config::blocks`], or as many as
+    /// run at once where each walks over many tiles.
+    pub const fn grid(&self, m: usize, n: usize, multiprocessors: usize) -> u64 {
+        let blocks = self.blocks(m, n);
+        if !self.kernel.is_persistent() {
+            return blocks;
+        }
+        let cluster = self.cluster.blocks();
+        let clusters_at_once = multiprocessors * self.min_blocks() / cluster;
+        let at_once = if clusters_at_once == 0 { cluster } else { clusters_at_once * cluster } as u64;
+        if blocks < at_once { blocks } else { at_once }
     }
 
     /// The swizzle of both operands' tiles.
@@ -490,3 +505,26 @@ const _: () = {
         i += 1;
     }
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover_c_or_fill_the_device() {
+        for config in COMPILED {
+            let cluster = config.cluster.blocks() as u64;
+            assert_eq!(config.blocks(1, 1), cluster, "{}", config.entry);
+            let (rows, columns) = (config.tile.m * config.cluster.m, config.tile.n * config.cluster.n);
+            assert_eq!(config.blocks(3 * rows, 2 * columns + 1), 9 * cluster, "{}", config.entry);
+            let grid = config.grid(100 * rows, 100 * columns, 132);
+            if config.kernel.is_persistent() {
+                assert_eq!(grid, 132, "{}", config.entry);
+                assert_eq!(config.grid(100 * rows, 100 * columns, 1), cluster, "{}", config.entry);
+            } else {
+                assert_eq!(grid, 10_000 * cluster, "{}", config.entry);
+            }
+            assert_eq!(config.grid(1, 1, 132), cluster, "{}", config.entry);
+        }
+    }
+}
