@@ -1057,3 +1057,186 @@ pub enum Op {
     /// `griddepcontrol.launch_dependents`
     GridDependencyLaunch,
 }
+
+impl Operand {
+    fn register(self, out: &mut Vec<Reg>) {
+        if let Operand::Reg(reg) = self {
+            out.push(reg);
+        }
+    }
+}
+
+impl Op {
+    /// Every general register that the instruction reads or writes.
+    pub fn registers(&self) -> Vec<Reg> {
+        let mut regs = Vec::new();
+        let mut operands: Vec<Operand> = Vec::new();
+        match self {
+            Op::Unary { dst, a, .. }
+            | Op::Move { dst, a, .. }
+            | Op::Convert { dst, a, .. }
+            | Op::ConvertAddress { dst, a, .. }
+            | Op::CtaRank { dst, a, .. } => {
+                regs.push(*dst);
+                operands.push(*a);
+            }
+            Op::Binary { dst, a, b, .. } | Op::ConvertPair { dst, a, b, .. } | Op::Select { dst, a, b, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *b]);
+            }
+            Op::Ternary { dst, a, b, c, .. } | Op::Lop3 { dst, a, b, c, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *b, *c]);
+            }
+            Op::FieldInsert { dst, a, b, position, length, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *b, *position, *length]);
+            }
+            Op::SetPredicate { a, b, .. } => operands.extend([*a, *b]),
+            Op::IsSpace { a, .. } => operands.push(*a),
+            Op::Unpack { dst, a, .. } => {
+                regs.extend(dst.iter().flatten());
+                operands.push(*a);
+            }
+            Op::Pack { dst, parts, .. } => {
+                regs.push(*dst);
+                operands.extend(parts);
+            }
+            Op::Load { dst, address, .. } => {
+                regs.extend(dst.iter().flatten());
+                operands.push(address.base);
+            }
+            Op::Store { address, src, .. } => {
+                operands.push(address.base);
+                operands.extend(src);
+            }
+            Op::Atomic { dst, address, a, b, .. } => {
+                regs.extend(dst);
+                operands.extend([address.base, *a]);
+                operands.extend(b);
+            }
+            Op::Prefetch { address, .. } | Op::PrefetchTensorMap { address } => operands.push(address.base),
+            Op::CreatePolicy { dst } | Op::ActiveMask { dst } => regs.push(*dst),
+            Op::Nanosleep { time } => operands.push(*time),
+            Op::BarrierSync { id, count, .. } => {
+                operands.push(*id);
+                operands.extend(count);
+            }
+            Op::BarrierArrive { id, count, .. } => operands.extend([*id, *count]),
+            Op::WarpSync { mask } => operands.push(*mask),
+            Op::MbarrierInit { barrier, count, .. } => operands.extend([barrier.base, *count]),
+            Op::MbarrierInvalidate { barrier, .. } => operands.push(barrier.base),
+            Op::MbarrierArrive { barrier, arrive } => {
+                operands.push(barrier.base);
+                operands.extend(arrive.expect_tx);
+                operands.extend(arrive.count);
+                regs.extend(arrive.state);
+            }
+            Op::MbarrierExpectTx { barrier, bytes, .. } | Op::MbarrierCompleteTx { barrier, bytes, .. } => {
+                operands.extend([barrier.base, *bytes]);
+            }
+            Op::MbarrierWait { barrier, phase, .. } => {
+                let (WaitPhase::State(phase) | WaitPhase::Parity(phase)) = phase;
+                operands.extend([barrier.base, *phase]);
+            }
+            Op::MbarrierPendingCount { dst, state } => {
+                regs.push(*dst);
+                operands.push(*state);
+            }
+            Op::Bulk(bulk) => bulk.operands(&mut operands),
+            Op::CopyAsync { dst, src, source, .. } => {
+                operands.extend([dst.base, src.base]);
+                operands.extend(source);
+            }
+            Op::CopyAsyncArrive { barrier, .. } => operands.push(barrier.base),
+            Op::Wgmma(wgmma) => {
+                regs.extend(&wgmma.d);
+                operands.push(wgmma.b);
+                match &wgmma.a {
+                    WgmmaA::Descriptor(a) => operands.push(*a),
+                    WgmmaA::Registers(a) => regs.extend(a),
+                }
+            }
+            Op::Mma(mma) => {
+                regs.extend(&mma.d);
+                operands.extend(mma.a.iter().chain(&mma.b).chain(&mma.c));
+            }
+            Op::LoadMatrix { dst, address, .. } => {
+                regs.extend(dst);
+                operands.push(address.base);
+            }
+            Op::StoreMatrix { address, src, .. } => {
+                operands.push(address.base);
+                operands.extend(src);
+            }
+            Op::Shuffle { dst, a, lane, clamp, mask, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *lane, *clamp, *mask]);
+            }
+            Op::Vote { dst, mask, .. } => {
+                regs.extend(dst);
+                operands.push(*mask);
+            }
+            Op::Redux { dst, a, mask, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *mask]);
+            }
+            Op::Elect { dst, mask, .. } => {
+                regs.extend(dst);
+                operands.push(*mask);
+            }
+            Op::MapAddress { dst, a, rank, .. } => {
+                regs.push(*dst);
+                operands.extend([*a, *rank]);
+            }
+            Op::PredBinary { .. }
+            | Op::PredMove { .. }
+            | Op::Branch { .. }
+            | Op::Exit
+            | Op::Trap
+            | Op::Breakpoint
+            | Op::Fence(_)
+            | Op::ClusterArrive { .. }
+            | Op::ClusterWait { .. }
+            | Op::CopyAsyncCommit
+            | Op::CopyAsyncWait { .. }
+            | Op::WgmmaFence
+            | Op::WgmmaCommit
+            | Op::WgmmaWait { .. }
+            | Op::SetMaxRegisters { .. }
+            | Op::GridDependencyWait
+            | Op::GridDependencyLaunch => {}
+        }
+        for operand in operands {
+            operand.register(&mut regs);
+        }
+        regs
+    }
+}
+
+impl Bulk {
+    fn operands(&self, out: &mut Vec<Operand>) {
+        match self {
+            Bulk::TensorLoad { dst, src, barrier, multicast } => {
+                out.extend([dst.base, src.map.base, barrier.base]);
+                out.extend(&src.coordinates);
+                out.extend(multicast);
+            }
+            Bulk::TensorStore { dst, src } | Bulk::TensorReduce { dst, src, .. } => {
+                out.extend([dst.map.base, src.base]);
+                out.extend(&dst.coordinates);
+            }
+            Bulk::TensorPrefetch { src } => {
+                out.push(src.map.base);
+                out.extend(&src.coordinates);
+            }
+            Bulk::Load { dst, src, bytes, barrier, multicast } => {
+                out.extend([dst.base, src.base, *bytes, barrier.base]);
+                out.extend(multicast);
+            }
+            Bulk::Store { dst, src, bytes } => out.extend([dst.base, src.base, *bytes]),
+            Bulk::Peer { dst, src, bytes, barrier } => out.extend([dst.base, src.base, *bytes, barrier.base]),
+            Bulk::Commit | Bulk::Wait { .. } => {}
+        }
+    }
+}

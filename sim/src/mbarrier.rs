@@ -33,6 +33,8 @@ pub struct Mbarrier {
     pub initialised: crate::clock::Epoch,
     /// Whether a fence has made the initialisation visible to the async proxy and the cluster.
     pub visible: bool,
+    /// When its last phase completed, in the timing model.
+    pub time: u64,
     /// PTX line of its init.
     pub line: u32,
 }
@@ -148,6 +150,7 @@ mod tests {
             arrived: Vec::new(),
             initialised: crate::clock::Epoch { dimension: 0, time: 1 },
             visible: true,
+            time: 0,
             line: 1,
         }
     }
