@@ -1,1 +1,19 @@
 //! Matrix product for NVIDIA Hopper GPUs.
+//!
+//! The product is C = A·Bᵀ: A is M×K, B is N×K and C is M×N, all row-major; f16 or bf16 in and out, with
+//! products accumulated in f32.
+
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod element;
+pub mod error;
+pub mod matrix;
+pub mod modules;
+pub mod problem;
+pub mod select;
+pub mod tensor_map;
+
+pub use element::Element;
+pub use error::{Error, Result};
+pub use matrix::{MatMut, MatRef, Matrix};
+pub use problem::Problem;

@@ -4,6 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
+use crate::matmul::{v3, v4, v5};
 use crate::shared::RingLayout;
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
@@ -134,16 +135,22 @@ impl Swizzle {
 pub enum Kernel {
     /// Warp-specialised: one TMA producer warp, one consumer warpgroup, full and empty barriers.
     V3,
+    /// The pipeline as a type; one wgmma group in flight.
+    V4,
+    /// Two consumer warpgroups that share each tile of B.
+    V5,
 }
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 1] = [Kernel::V3];
+    pub const ALL: [Kernel; 3] = [Kernel::V3, Kernel::V4, Kernel::V5];
 
     /// The name used in entry names and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::V3 => "v3",
+            Kernel::V4 => "v4",
+            Kernel::V5 => "v5",
         }
     }
 
@@ -153,13 +160,29 @@ impl Kernel {
             Kernel::V3 => {
                 "warp-specialised: a TMA producer warp feeds one consumer warpgroup through full and empty barriers"
             }
+            Kernel::V4 => {
+                "v3 with the pipeline as a type, one wgmma group in flight, and the tile order as a parameter"
+            }
+            Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
         }
     }
 
     /// Warps that only move data, and warpgroups that only compute.
     pub const fn roles(self) -> Roles {
         match self {
-            Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: 1 },
+            Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
+            Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
+            Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
+        }
+    }
+
+    /// Rows of tiles in a band of the tile order ([`crate::tile_order::banded`]) unless a launch says
+    /// otherwise.
+    pub const fn band(self) -> usize {
+        match self {
+            Kernel::V3 => v3::BAND,
+            Kernel::V4 => v4::BAND,
+            Kernel::V5 => v5::BAND,
         }
     }
 }
@@ -182,6 +205,25 @@ impl Roles {
     /// Threads of a block.
     pub const fn threads(self) -> usize {
         self.consumer_threads() + self.producer_warps * WARP
+    }
+}
+
+/// The neighbouring tiles that the blocks of a cluster compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Cluster {
+    /// Tiles down the rows of C: they share their tile of B.
+    pub m: usize,
+    /// Tiles along the columns of C: they share their tile of A.
+    pub n: usize,
+}
+
+impl Cluster {
+    /// A block on its own.
+    pub const ONE: Cluster = Cluster { m: 1, n: 1 };
+
+    /// Blocks of the cluster.
+    pub const fn blocks(self) -> usize {
+        self.m * self.n
     }
 }
 
@@ -231,17 +273,14 @@ pub struct Config {
     pub tile: Tile,
     /// Stages of the ring.
     pub stages: usize,
+    /// Tiles of a cluster.
+    pub cluster: Cluster,
 }
 
 impl Config {
     /// Threads of a block.
     pub const fn threads(&self) -> usize {
         self.kernel.roles().threads()
-    }
-
-    /// Blocks of a cluster; 1 when the kernel does not use clusters.
-    pub const fn cluster(&self) -> usize {
-        1
     }
 
     /// Accumulator registers (f32) of each consumer thread.
@@ -257,6 +296,11 @@ impl Config {
     /// Dynamic shared memory of a launch, in bytes.
     pub const fn shared_bytes(&self) -> usize {
         self.layout().bytes()
+    }
+
+    /// Blocks of the grid for C of `m`×`n`, one for each tile of it.
+    pub const fn blocks(&self, m: usize, n: usize) -> u64 {
+        m.div_ceil(self.tile.m) as u64 * n.div_ceil(self.tile.n) as u64
     }
 
     /// The swizzle of both operands' tiles.
@@ -294,11 +338,15 @@ impl Config {
         if per_warp < REGISTERS_PER_THREAD { per_warp } else { REGISTERS_PER_THREAD }
     }
 
-    /// HGMMA instructions that the machine code must hold: one for each 64 rows of the tile and each MMA
-    /// step of K, in each stage of the unrolled ring.
+    /// HGMMA instructions that the machine code must hold: one for each 64 rows that a warpgroup computes
+    /// and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring.
     pub const fn hgmma_count(&self) -> usize {
-        let rows = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
-        rows * (self.tile.k / self.element.mma_k()) * self.stages
+        let fragments = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
+        let copies = match self.kernel {
+            Kernel::V3 => self.stages,
+            Kernel::V4 | Kernel::V5 => 1,
+        };
+        fragments * (self.tile.k / self.element.mma_k()) * copies
     }
 
     /// Whether the configuration can run on compute capability 9.0.
@@ -315,12 +363,49 @@ impl Config {
     }
 }
 
+/// The spaces of the kernels, each a list of products.
+const COMPILED_SPACES: &[&[&[Config]]] = &[v3::COMPILED, v4::COMPILED, v5::COMPILED];
+const REFUSED_SPACES: &[&[&[Config]]] = &[v3::REFUSED, v4::REFUSED, v5::REFUSED];
+
 /// Every configuration that is compiled, in the order of the ladder.
-pub const COMPILED: &[Config] = crate::matmul::v3::COMPILED;
+pub const COMPILED: &[Config] = &flatten::<{ count(COMPILED_SPACES) }>(COMPILED_SPACES);
 
 /// Every configuration that the spaces name but that cannot run, with the reason in
 /// [`Config::verdict`].
-pub const REFUSED: &[Config] = crate::matmul::v3::REFUSED;
+pub const REFUSED: &[Config] = &flatten::<{ count(REFUSED_SPACES) }>(REFUSED_SPACES);
+
+const fn count(spaces: &[&[&[Config]]]) -> usize {
+    let (mut total, mut i) = (0, 0);
+    while i < spaces.len() {
+        let mut j = 0;
+        while j < spaces[i].len() {
+            total += spaces[i][j].len();
+            j += 1;
+        }
+        i += 1;
+    }
+    total
+}
+
+/// All rows one after the other; `TOTAL` is their [`count`].
+const fn flatten<const TOTAL: usize>(spaces: &[&[&[Config]]]) -> [Config; TOTAL] {
+    let mut all = [spaces[0][0][0]; TOTAL];
+    let (mut filled, mut i) = (0, 0);
+    while i < spaces.len() {
+        let mut j = 0;
+        while j < spaces[i].len() {
+            let mut k = 0;
+            while k < spaces[i][j].len() {
+                all[filled] = spaces[i][j][k];
+                filled += 1;
+                k += 1;
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+    all
+}
 
 /// The configuration whose PTX entry is `entry`.
 pub fn by_entry(entry: &str) -> Option<&'static Config> {

@@ -17,19 +17,20 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether two neighbouring elements at an even column may be stored as one 32-bit word: all rows
-    /// must start at a multiple of four bytes.
+    /// Whether columns `column` to `column + width` all lie in C and two neighbours at an even column may
+    /// be stored as one 32-bit word, for which all rows must start at a multiple of four bytes.
     #[inline(always)]
-    fn pairs_are_aligned(&self) -> bool {
-        (self.c as u64 | (self.ldc * 2)) & 3 == 0
+    fn takes_pairs(&self, column: u32, width: u32) -> bool {
+        (self.c as u64 | (self.ldc * 2)) & 3 == 0 && column + width <= self.n
     }
 }
 
 /// Stores the accumulators of one warpgroup's 64×N fragment, whose first element is row `row`, column
 /// `column` of C, rounding each to the element type. Rows and columns outside C are not stored.
 ///
-/// A thread holds pairs of neighbouring columns, so a pair goes out as one 32-bit word where C allows
-/// it; four lanes then write 16 contiguous bytes.
+/// A thread holds pairs of neighbouring columns. Where the fragment lies inside C's columns, a pair goes
+/// out as one 32-bit word, so that four lanes write 16 contiguous bytes; at the right edge, and where C
+/// is not aligned for that, each element is stored on its own.
 ///
 /// # Safety
 /// The 128 threads of a warpgroup call it together, no MMA on `d` is in flight, `row` and `column` are
@@ -38,32 +39,36 @@ impl Output {
 pub unsafe fn store_direct<E: Mma<N>, const N: usize>(d: &E::Accumulators, out: &Output, row: u32, column: u32) {
     let thread = sreg::thread() % 128;
     let (warp, lane) = (thread / 32, thread % 32);
-    let first_row = row + 16 * warp + lane / 4;
-    let first_column = column + 2 * (lane % 4);
-    let pairs = out.pairs_are_aligned();
+    let row = row + 16 * warp + lane / 4;
+    let first = column + 2 * (lane % 4);
+    let pairs = out.takes_pairs(column, N as u32);
+    // The two rows of a thread, eight apart (see `Mma::Accumulators`).
     for half in 0..2 {
-        let row = first_row + 8 * half;
+        let row = row + 8 * half as u32;
         if row >= out.m {
             continue;
         }
-        for octet in 0..N / 8 {
-            let column = first_column + 8 * octet as u32;
-            let i = 4 * octet + 2 * half as usize;
-            // SAFETY: i + 1 < N / 2, the length of the accumulators.
-            let (low, high) = unsafe { (*d.as_ref().get_unchecked(i), *d.as_ref().get_unchecked(i + 1)) };
-            let packed = E::pack(low, high);
-            // SAFETY: row < m and the columns are compared with n before each store; the caller promises
-            // the memory.
-            unsafe {
-                let element = out.c.add(row as usize * out.ldc as usize + column as usize);
-                if pairs && column + 1 < out.n {
-                    element.cast::<u32>().write(packed);
-                } else {
-                    if column < out.n {
-                        element.write(packed as u16);
+        // SAFETY: row < m, so the row lies in C; of its columns only those below n are written. The
+        // accumulator indices stay below N / 2, the length of `d`.
+        unsafe {
+            let c = out.c.add(row as usize * out.ldc as usize + first as usize);
+            let pair = |octet: usize| {
+                let i = 4 * octet + 2 * half;
+                E::pack(*d.as_ref().get_unchecked(i), *d.as_ref().get_unchecked(i + 1))
+            };
+            if pairs {
+                for octet in 0..N / 8 {
+                    c.add(8 * octet).cast::<u32>().write(pair(octet));
+                }
+            } else {
+                for octet in 0..N / 8 {
+                    let packed = pair(octet);
+                    let left = first + 8 * octet as u32;
+                    if left < out.n {
+                        c.add(8 * octet).write(packed as u16);
                     }
-                    if column + 1 < out.n {
-                        element.add(1).write((packed >> 16) as u16);
+                    if left + 1 < out.n {
+                        c.add(8 * octet + 1).write((packed >> 16) as u16);
                     }
                 }
             }

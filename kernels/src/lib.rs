@@ -12,9 +12,14 @@ pub mod catalogue;
 pub mod matmul;
 pub mod shared;
 mod space;
+pub mod tile_order;
 
 #[cfg(target_arch = "nvptx64")]
 pub mod epilogue;
+#[cfg(target_arch = "nvptx64")]
+pub mod mainloop;
+#[cfg(target_arch = "nvptx64")]
+pub mod pipeline;
 #[cfg(target_arch = "nvptx64")]
 pub mod ptx;
 #[cfg(target_arch = "nvptx64")]

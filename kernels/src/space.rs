@@ -23,3 +23,58 @@ macro_rules! product {
     };
 }
 pub(crate) use product;
+
+/// The name of an entry: `v3_f16_128x128x64_s2`.
+macro_rules! entry_name {
+    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal) => {
+        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages)
+    };
+}
+pub(crate) use entry_name;
+
+/// One catalogue row for each choice of `[[kernel name] …] [[element name] …] [[m x n] …] [k …] [stages …]`.
+macro_rules! rows {
+    ($([[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal])*) => {
+        &[$($crate::catalogue::Config {
+            entry: $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages),
+            kernel: $crate::catalogue::Kernel::$kernel,
+            element: $crate::catalogue::Element::$element,
+            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
+            stages: $stages,
+            cluster: $crate::catalogue::Cluster::ONE,
+        }),*]
+    };
+}
+pub(crate) use rows;
+
+/// One entry point for each of the same choices: it calls `device::matmul` of the file where the macro
+/// stands, with the 64-row fragments of one warpgroup, N, K and the stages as constants. The file's
+/// `CONSUMERS` is the number of warpgroups that share the rows of a tile.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! entries {
+    ($([[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal])*) => {
+        $(const _: () = {
+            use $crate::ptx::param::{TensorMap, param_address};
+            /// # Safety
+            /// Launched as the catalogue row of its name says.
+            #[unsafe(export_name = $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages))]
+            unsafe extern "ptx-kernel" fn entry(
+                _a: TensorMap, _b: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
+            ) {
+                let a_map = param_address!($crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages), 0);
+                let b_map = param_address!($crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages), 1);
+                let out = $crate::epilogue::Output { c, m, n, ldc };
+                // SAFETY: as promised by whoever launches.
+                unsafe {
+                    device::matmul::<$crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages>(
+                        a_map, b_map, out, k, band,
+                    )
+                }
+            }
+        };)*
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use entries;

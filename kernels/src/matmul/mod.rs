@@ -1,3 +1,5 @@
 //! The kernels, one file each, in the order of the ladder.
 
 pub mod v3;
+pub mod v4;
+pub mod v5;

@@ -13,3 +13,17 @@ pub unsafe fn sync_block() {
     // SAFETY: the caller promises that the whole block arrives; the instruction touches no operand.
     unsafe { asm!("bar.sync 0;", options(nostack)) }
 }
+
+/// `bar.sync ID, THREADS;` — waits until `THREADS` threads have arrived at named barrier `ID`, and orders
+/// their ordinary memory accesses. Barrier 0 is the block's; 1 to 15 are free.
+///
+/// The id is part of the instruction's text: with a register there, ptxas reserves all sixteen barriers.
+///
+/// # Safety
+/// Exactly `THREADS` threads, in whole converged warps, execute it with this `ID`.
+#[inline(always)]
+pub unsafe fn sync_named<const ID: u32, const THREADS: u32>() {
+    const { assert!(ID > 0 && ID < 16 && THREADS.is_multiple_of(32)) }
+    // SAFETY: the caller promises that the threads arrive; the instruction touches no operand.
+    unsafe { asm!("bar.sync {0}, {1};", const ID, const THREADS, options(nostack)) }
+}

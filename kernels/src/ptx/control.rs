@@ -1,4 +1,5 @@
-//! Control flow (PTX ISA, "Control Flow Instructions" and "Miscellaneous Instructions").
+//! Control flow and the register budget (PTX ISA, "Control Flow Instructions", "elect.sync" and "Miscellaneous
+//! Instructions").
 
 use core::arch::asm;
 
@@ -7,4 +8,49 @@ use core::arch::asm;
 pub fn trap() -> ! {
     // SAFETY: `trap` never returns and has no operand.
     unsafe { asm!("trap;", options(noreturn, nostack)) }
+}
+
+/// `elect.sync _|p, 0xffffffff;` — true in exactly one lane of the warp, always the same one.
+///
+/// # Safety
+/// All 32 lanes execute it together.
+#[inline(always)]
+pub unsafe fn elect() -> bool {
+    let elected: u32;
+    // SAFETY: the caller promises a converged warp.
+    unsafe {
+        asm!(
+            "{{",
+            ".reg .pred elected;",
+            "elect.sync _|elected, 0xffffffff;",
+            "selp.u32 {0}, 1, 0, elected;",
+            "}}",
+            out(reg32) elected, options(nomem, nostack)
+        );
+    }
+    elected != 0
+}
+
+/// `setmaxnreg.dec.sync.aligned.u32 N;` — gives registers back until each thread of the warpgroup has `N`.
+///
+/// # Safety
+/// All 128 threads of a warpgroup execute it together, and the kernel has a launch bound (without one,
+/// ptxas ignores it and says C7508). `N` is a multiple of 8 from 24 to 256, and not above what they have.
+#[inline(always)]
+pub unsafe fn give_registers<const N: u32>() {
+    const { assert!(N.is_multiple_of(8) && N >= 24 && N <= 256) }
+    // SAFETY: as promised by the caller.
+    unsafe { asm!("setmaxnreg.dec.sync.aligned.u32 {0};", const N, options(nomem, nostack)) }
+}
+
+/// `setmaxnreg.inc.sync.aligned.u32 N;` — waits until each thread of the warpgroup can have `N` registers.
+///
+/// # Safety
+/// As [`give_registers`], except that `N` is not below what they have, and that the block's pool will hold
+/// enough once others have given theirs.
+#[inline(always)]
+pub unsafe fn take_registers<const N: u32>() {
+    const { assert!(N.is_multiple_of(8) && N >= 24 && N <= 256) }
+    // SAFETY: as promised by the caller.
+    unsafe { asm!("setmaxnreg.inc.sync.aligned.u32 {0};", const N, options(nomem, nostack)) }
 }

@@ -46,6 +46,18 @@ pub unsafe fn arrive(bar: u32) {
     unsafe { asm!("mbarrier.arrive.shared::cta.b64 _, [{0}];", in(reg32) bar, options(nostack)) }
 }
 
+/// `mbarrier.arrive.shared::cluster.b64 _, [bar];` — arrives once on a barrier of any block of the cluster,
+/// at an address from [`super::cluster::map_shared`].
+///
+/// # Safety
+/// `bar` is an initialised barrier whose current phase still expects an arrival, of a block that has not
+/// exited.
+#[inline(always)]
+pub unsafe fn arrive_remote(bar: u32) {
+    // SAFETY: the caller promises an initialised barrier.
+    unsafe { asm!("mbarrier.arrive.shared::cluster.b64 _, [{0}];", in(reg32) bar, options(nostack)) }
+}
+
 /// `mbarrier.try_wait.parity.shared::cta.b64 p, [bar], parity;` — waits for a while, which the hardware
 /// bounds, for the phase of this parity to complete; returns whether it has.
 ///

@@ -11,8 +11,10 @@
 //! `.aligned` say which threads must execute it together.
 
 pub mod barrier;
+pub mod cluster;
 pub mod control;
 pub mod fence;
+pub mod matrix;
 pub mod mbarrier;
 pub mod param;
 pub mod shared;

@@ -12,6 +12,6 @@ global_asm!(".extern .shared .align 1024 .b8 dynamic_shared[];");
 pub fn dynamic() -> u32 {
     let address: u32;
     // SAFETY: takes the address of a symbol that the module declares.
-    unsafe { asm!("mov.u32 {0}, dynamic_shared;", out(reg32) address, options(pure, nomem, nostack)) }
+    unsafe { asm!("mov.u32 {0}, dynamic_shared;", out(reg32) address, options(nomem, nostack)) }
     address
 }

@@ -20,10 +20,10 @@ special_register!(
     thread, "tid.x"
 );
 special_register!(
-    /// `%ctaid.x`: first index of the block in the grid.
+    /// `%ctaid.x`: index of the block in the grid.
     block_x, "ctaid.x"
 );
 special_register!(
-    /// `%ctaid.y`: second index of the block in the grid.
-    block_y, "ctaid.y"
+    /// `%nctaid.x`: blocks of the grid.
+    blocks_x, "nctaid.x"
 );

@@ -25,3 +25,70 @@ pub unsafe fn load_2d(dst: u32, map: u64, x: i32, y: i32, bar: u32) {
         );
     }
 }
+
+/// As [`load_2d`], into the shared memory of every block of the cluster whose bit is set in `blocks`: at
+/// the same offset as `dst` in each, completing the bytes on the barrier at the offset of `bar` in each
+/// (modifier `.multicast::cluster`).
+///
+/// # Safety
+/// As [`load_2d`], for each of these blocks; none of them has exited.
+#[inline(always)]
+pub unsafe fn load_2d_multicast(dst: u32, map: u64, x: i32, y: i32, bar: u32, blocks: u16) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [{0}], [{1}, {{{2}, {3}}}], [{4}], {5};",
+            in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, in(reg16) blocks, options(nostack)
+        );
+    }
+}
+
+/// `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, y}], [src];` — starts a copy of a box
+/// from shared memory to column `x`, row `y` of a tensor. Elements outside the tensor are not written.
+///
+/// # Safety
+/// As [`load_2d`] for `map` and the alignment of `src`. Ordinary writes to `src` have been made visible with
+/// [`super::fence::proxy_async`], and `src` stays as it is until the copy has read it
+/// ([`wait_read`]); the block does not exit before.
+#[inline(always)]
+pub unsafe fn store_2d(map: u64, x: i32, y: i32, src: u32) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!(
+            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [{0}, {{{1}, {2}}}], [{3}];",
+            in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) src, options(nostack)
+        );
+    }
+}
+
+/// `cp.async.bulk.commit_group;` — closes the group of this thread's stores since the last commit.
+#[inline(always)]
+pub fn commit_group() {
+    // SAFETY: has no operand.
+    unsafe { asm!("cp.async.bulk.commit_group;", options(nostack)) }
+}
+
+/// `cp.async.bulk.wait_group.read N;` — waits until all but the `N` youngest of this thread's groups have
+/// read their source.
+#[inline(always)]
+pub fn wait_read<const N: u32>() {
+    // SAFETY: waits; touches nothing.
+    unsafe { asm!("cp.async.bulk.wait_group.read {0};", const N, options(nostack)) }
+}
+
+/// `cp.async.bulk.wait_group N;` — waits until all but the `N` youngest of this thread's groups are done.
+#[inline(always)]
+pub fn wait<const N: u32>() {
+    // SAFETY: waits; touches nothing.
+    unsafe { asm!("cp.async.bulk.wait_group {0};", const N, options(nostack)) }
+}
+
+/// `prefetch.tensormap [map];` — fetches a tensor map before its first use (PTX ISA, "prefetch").
+///
+/// # Safety
+/// `map` is the generic address of a tensor map in parameter or constant memory.
+#[inline(always)]
+pub unsafe fn prefetch_map(map: u64) {
+    // SAFETY: as promised by the caller; a prefetch changes nothing.
+    unsafe { asm!("prefetch.tensormap [{0}];", in(reg64) map, options(nostack)) }
+}

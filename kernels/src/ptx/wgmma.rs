@@ -80,6 +80,13 @@ pub trait Mma<const N: usize>: MmaElement {
     /// landed in this block's shared memory and stay until the MMA is waited for. `d` is not touched until
     /// then, and a [`fence`] lies between its last ordinary use and this.
     unsafe fn mma(d: &mut Self::Accumulators, a: u64, b: u64);
+
+    /// As [`Mma::mma`] with scale-d a predicate: with `accumulate` false D is overwritten, so that the
+    /// first MMA of a tile needs no accumulators set to zero.
+    ///
+    /// # Safety
+    /// As [`Mma::mma`].
+    unsafe fn mma_scaled(d: &mut Self::Accumulators, a: u64, b: u64, accumulate: bool);
 }
 
 /// IEEE 754 binary16.
@@ -129,6 +136,25 @@ macro_rules! mma {
                     );
                 }
             }
+            #[inline(always)]
+            unsafe fn mma_scaled(d: &mut Self::Accumulators, a: u64, b: u64, accumulate: bool) {
+                // SAFETY: as promised by the caller. `d` is tied to registers.
+                unsafe {
+                    asm!(
+                        "{{",
+                        ".reg .pred accumulate;",
+                        "setp.ne.b32 accumulate, {accumulate}, 0;",
+                        concat!(
+                            "wgmma.mma_async.sync.aligned.m64n", $n, "k16.f32.", $name, ".", $name, " {{",
+                            "{", $first, "}" $(, ", {", $i, "}")*,
+                            "}}, {a}, {b}, accumulate, 1, 1, 0, 0;"
+                        ),
+                        "}}",
+                        inout(reg32) d[$first], $(inout(reg32) d[$i],)*
+                        a = in(reg64) a, b = in(reg64) b, accumulate = in(reg32) accumulate as u32, options(nostack)
+                    );
+                }
+            }
         }
     };
 }
@@ -143,3 +169,17 @@ macro_rules! mma_both {
 mma_both!(64, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31]);
 mma_both!(128, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
     32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63]);
+mma_both!(160, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79]);
+mma_both!(192, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95]);
+mma_both!(224, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+    96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111]);
+mma_both!(256, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+    96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127]);

@@ -1,0 +1,246 @@
+//! The matrix product on a device.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kernels::catalogue::Config;
+
+use super::driver::{Device, Stream};
+use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
+use super::module::{Kernel, Kernels, Parameter, Prefer};
+use super::tensor_map::Encoded;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::matrix::{MatMut, MatRef};
+use crate::problem::{self, Addresses, Problem, Work};
+use crate::select::{self, Request};
+use crate::tensor_map;
+
+/// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
+///
+/// Kernels are loaded when they are first used and kept. One value serves any number of threads.
+///
+/// ```no_run
+/// use half::f16;
+/// use hopper_gemm::cuda::{Device, DeviceMatrix, Gemm};
+///
+/// # fn main() -> hopper_gemm::Result<()> {
+/// let device = Device::open(0)?;
+/// let gemm = Gemm::new(&device)?;
+/// let stream = device.stream()?;
+/// let a = DeviceMatrix::<f16>::new(&device, 1797, 64)?;
+/// let b = DeviceMatrix::<f16>::new(&device, 10, 64)?;
+/// let mut c = DeviceMatrix::<f16>::new(&device, 1797, 10)?;
+/// gemm.run(&stream, &a, &b, &mut c)?;
+/// stream.synchronize()?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Gemm {
+    kernels: Kernels,
+}
+
+impl Gemm {
+    /// For `device`. Machine code comes from the embedded cubins where the driver accepts them, unless
+    /// the environment says `HOPPER_GEMM_JIT=1`.
+    ///
+    /// # Errors
+    /// When the device is not of compute capability 9.0.
+    pub fn new(device: &Device) -> Result<Gemm> {
+        Gemm::with_preference(device, Prefer::from_environment())
+    }
+
+    /// For `device`, with machine code from where `prefer` says.
+    pub fn with_preference(device: &Device, prefer: Prefer) -> Result<Gemm> {
+        Ok(Gemm { kernels: Kernels::new(device, prefer)? })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        self.kernels.device()
+    }
+
+    /// The kernels, to load one or to ask what it takes.
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// Puts C = A·Bᵀ into `stream` with the kernel that [`select::select`] chooses.
+    ///
+    /// M or N of 0 does nothing; K of 0 writes zeros.
+    ///
+    /// # Errors
+    /// When the shapes do not fit, when TMA cannot read A or B ([`Problem::check_tma`]), or when a matrix
+    /// or the stream is of another device. What goes wrong while the kernel runs is returned by the
+    /// stream's next synchronisation.
+    pub fn run<'a, T: Element>(
+        &self,
+        stream: &Stream,
+        a: impl Into<DeviceMatrixRef<'a, T>>,
+        b: impl Into<DeviceMatrixRef<'a, T>>,
+        c: impl Into<DeviceMatrixMut<'a, T>>,
+    ) -> Result<()> {
+        let (a, b, c) = (a.into(), b.into(), c.into());
+        let problem = problem_of(&a, &b, &c)?;
+        self.plan(default_config(&problem)?, a, b, c)?.run(stream)
+    }
+
+    /// Prepares C = A·Bᵀ with the kernel of `config`: checks everything, loads the kernel and encodes the
+    /// tensor maps, so that [`Plan::run`] only launches.
+    ///
+    /// # Errors
+    /// As [`Gemm::run`], and when `config` is for another element type.
+    pub fn plan<'a, T: Element>(
+        &self,
+        config: &'static Config,
+        a: impl Into<DeviceMatrixRef<'a, T>>,
+        b: impl Into<DeviceMatrixRef<'a, T>>,
+        c: impl Into<DeviceMatrixMut<'a, T>>,
+    ) -> Result<Plan<'a>> {
+        let (a, b, c) = (a.into(), b.into(), c.into());
+        let problem = problem_of(&a, &b, &c)?;
+        if config.element != T::KIND {
+            return Err(Error::ElementType { entry: config.entry, kernel: config.element.name(), got: T::KIND.name() });
+        }
+        let expected = self.device().index();
+        for (what, device) in [("A", a.0.device), ("B", b.0.device), ("C", c.0.device)] {
+            if device != expected {
+                return Err(Error::WrongDevice { what, device, expected });
+            }
+        }
+        let addresses = Addresses { a: a.0.address, b: b.0.address, c: c.0.address };
+        let action = match problem.work() {
+            Work::Nothing => Action::Nothing,
+            Work::Zeros => Action::Zeros,
+            Work::Product => {
+                let [a_map, b_map] = tensor_map::operands(&problem, config, addresses)?;
+                Action::Launch(Box::new(Launch {
+                    kernel: self.kernels.get(config.entry)?,
+                    a_map: a_map.encode(self.device())?,
+                    b_map: b_map.encode(self.device())?,
+                    blocks: config.blocks(problem.m(), problem.n()),
+                    band: config.kernel.band() as u32,
+                }))
+            }
+        };
+        Ok(Plan { problem, c: addresses.c, action, _matrices: PhantomData })
+    }
+
+    /// C = A·Bᵀ of matrices in host memory: copies A and B to the device, runs, and copies C back. Leading
+    /// dimensions may be anything, since the copies are padded as TMA asks.
+    ///
+    /// # Errors
+    /// When the shapes do not fit, when the device has not enough memory, or when anything fails on it.
+    pub fn multiply<T: Element>(&self, a: &MatRef<'_, T>, b: &MatRef<'_, T>, c: &mut MatMut<'_, T>) -> Result<()> {
+        let problem = Problem::of(a, b, c)?;
+        self.multiply_with(default_config(&problem)?, a, b, c)
+    }
+
+    /// As [`Gemm::multiply`], with the kernel of `config`.
+    pub fn multiply_with<T: Element>(
+        &self,
+        config: &'static Config,
+        a: &MatRef<'_, T>,
+        b: &MatRef<'_, T>,
+        c: &mut MatMut<'_, T>,
+    ) -> Result<()> {
+        // Before anything is allocated.
+        Problem::of(a, b, c)?;
+        let stream = self.device().stream()?;
+        let device_a = DeviceMatrix::from_host(&stream, a)?;
+        let device_b = DeviceMatrix::from_host(&stream, b)?;
+        let mut device_c = DeviceMatrix::new(self.device(), c.rows(), c.cols())?;
+        self.plan(config, &device_a, &device_b, &mut device_c)?.run(&stream)?;
+        device_c.download(&stream, c)
+    }
+}
+
+fn default_config(problem: &Problem) -> Result<&'static Config> {
+    select::select(problem.element(), problem.n(), &Request::default())
+}
+
+fn problem_of<T: Element>(
+    a: &DeviceMatrixRef<'_, T>,
+    b: &DeviceMatrixRef<'_, T>,
+    c: &DeviceMatrixMut<'_, T>,
+) -> Result<Problem> {
+    let (a, b, c) = (&a.0, &b.0, &c.0);
+    let (m, n, k) = problem::sizes((a.rows, a.cols), (b.rows, b.cols))?;
+    if (c.rows, c.cols) != (m, n) {
+        return Err(Error::OutputShape { c: (c.rows, c.cols), product: (m, n) });
+    }
+    Problem::with_leading_dimensions(T::KIND, (m, n, k), a.ld, b.ld, c.ld)
+}
+
+/// A product that is ready to run, any number of times, on the matrices it was made for.
+pub struct Plan<'a> {
+    problem: Problem,
+    c: u64,
+    action: Action,
+    _matrices: PhantomData<&'a mut ()>,
+}
+
+enum Action {
+    Nothing,
+    Zeros,
+    Launch(Box<Launch>),
+}
+
+struct Launch {
+    kernel: Arc<Kernel>,
+    a_map: Encoded,
+    b_map: Encoded,
+    blocks: u64,
+    band: u32,
+}
+
+impl Plan<'_> {
+    /// What it computes.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The kernel it launches; `None` where M, N or K is 0.
+    pub fn kernel(&self) -> Option<&Kernel> {
+        match &self.action {
+            Action::Launch(launch) => Some(&launch.kernel),
+            Action::Nothing | Action::Zeros => None,
+        }
+    }
+
+    /// Takes the tiles of C in bands of `band` rows of tiles (at least 1) in place of the kernel's own.
+    pub fn with_band(mut self, band: u32) -> Self {
+        if let Action::Launch(launch) = &mut self.action {
+            launch.band = band.max(1);
+        }
+        self
+    }
+
+    /// Puts the product into `stream` and returns at once.
+    pub fn run(&self, stream: &Stream) -> Result<()> {
+        let (m, n, k) = (self.problem.m(), self.problem.n(), self.problem.k());
+        match &self.action {
+            Action::Nothing => Ok(()),
+            // SAFETY: the plan borrows C, which has that shape.
+            Action::Zeros => unsafe { matrix::fill(stream, self.c, 0, m, n, self.problem.ldc()) },
+            Action::Launch(launch) => {
+                // Problem keeps them at most 2³¹.
+                let (m, n, k, ldc) = (m as u32, n as u32, k as u32, self.problem.ldc() as u64);
+                let parameters = [
+                    Parameter::of(&launch.a_map),
+                    Parameter::of(&launch.b_map),
+                    Parameter::of(&self.c),
+                    Parameter::of(&m),
+                    Parameter::of(&n),
+                    Parameter::of(&k),
+                    Parameter::of(&ldc),
+                    Parameter::of(&launch.band),
+                ];
+                // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
+                // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
+                // waits for it, and for views of foreign memory their maker has promised as much.
+                unsafe { launch.kernel.launch(stream, launch.blocks, &parameters) }
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! From what a user asks for to a row of the catalogue.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kernels::catalogue::{COMPILED, Config, Element as Kind, Kernel, REFUSED, Tile};
+
+use crate::error::{Error, Result};
+
+/// How many configurations an error proposes.
+const PROPOSALS: usize = 3;
+
+/// What a user asks for; what is absent is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Request {
+    /// Which kernel.
+    pub kernel: Option<Kernel>,
+    /// Which tile.
+    pub tile: Option<Tile>,
+    /// How many stages.
+    pub stages: Option<usize>,
+}
+
+impl Request {
+    fn matches(&self, config: &Config) -> bool {
+        self.kernel.is_none_or(|kernel| kernel == config.kernel)
+            && self.tile.is_none_or(|tile| tile == config.tile)
+            && self.stages.is_none_or(|stages| stages == config.stages)
+    }
+
+    /// The request with what is absent taken from `choice`.
+    fn or(&self, choice: &Choice) -> Choice {
+        Choice {
+            kernel: self.kernel.unwrap_or(choice.kernel),
+            tile: self.tile.unwrap_or(choice.tile),
+            stages: self.stages.unwrap_or(choice.stages),
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            self.kernel.map(|kernel| format!("kernel {}", kernel.name())),
+            self.tile.map(|tile| format!("tile {}", tile_name(tile))),
+            self.stages.map(|stages| format!("{stages} stages")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// A kernel, its tile and its stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Choice {
+    kernel: Kernel,
+    tile: Tile,
+    stages: usize,
+}
+
+impl Choice {
+    /// How far `config` is from it: other kernels last, then the factors by which the sides of the tile
+    /// differ, then the difference in stages.
+    fn distance(&self, config: &Config) -> (bool, u64, usize) {
+        let octaves = |a: usize, b: usize| (a.max(1) as f64 / b.max(1) as f64).log2().abs();
+        let tile = octaves(self.tile.m, config.tile.m)
+            + octaves(self.tile.n, config.tile.n)
+            + octaves(self.tile.k, config.tile.k);
+        (self.kernel != config.kernel, (tile * 1024.0) as u64, self.stages.abs_diff(config.stages))
+    }
+}
+
+/// One line of the table of defaults: what to launch where C has at most this many columns.
+struct Default {
+    max_n: usize,
+    choice: Choice,
+}
+
+/// What is launched when nothing is asked for: the first line whose bound holds.
+const DEFAULTS: &[Default] = &[
+    // A narrow C wastes less in a narrow tile.
+    Default { max_n: 64, choice: Choice { kernel: Kernel::V3, tile: Tile { m: 128, n: 64, k: 64 }, stages: 4 } },
+    Default {
+        max_n: usize::MAX,
+        choice: Choice { kernel: Kernel::V3, tile: Tile { m: 128, n: 128, k: 64 }, stages: 2 },
+    },
+];
+
+/// The configuration to launch for a C of `n` columns: exactly what `request` asks for, and what it leaves
+/// open as near as possible to the default for that shape.
+///
+/// # Errors
+/// When nothing that is compiled matches: [`Error::RefusedConfig`] with the reason when the catalogue
+/// names it, else [`Error::UnknownConfig`] with the nearest that exist.
+pub fn select(element: Kind, n: usize, request: &Request) -> Result<&'static Config> {
+    let default = DEFAULTS.iter().find(|line| n <= line.max_n).unwrap_or(&DEFAULTS[DEFAULTS.len() - 1]);
+    let wanted = request.or(&default.choice);
+    let nearest = |configs: &'static [Config]| {
+        let mut found: Vec<&Config> = configs.iter().filter(|config| config.element == element).collect();
+        found.sort_by_key(|config| wanted.distance(config));
+        found
+    };
+    let compiled = nearest(COMPILED);
+    if let Some(config) = compiled.iter().find(|config| request.matches(config)) {
+        return Ok(config);
+    }
+    let names = |configs: &[&Config]| configs.iter().take(PROPOSALS).map(|config| options(config)).collect();
+    let refused = nearest(REFUSED).into_iter().find(|config| request.matches(config));
+    match refused.map(|config| (config, config.verdict())) {
+        Some((config, Err(refusal))) => {
+            Err(Error::RefusedConfig { entry: config.entry, refusal, nearest: names(&compiled) })
+        }
+        _ => Err(Error::UnknownConfig { wanted: request.to_string(), nearest: names(&compiled) }),
+    }
+}
+
+/// The options of the command line that ask for `config`.
+pub fn options(config: &Config) -> String {
+    format!("--kernel {} --tile {} --stages {}", config.kernel.name(), tile_name(config.tile), config.stages)
+}
+
+/// A tile as it is written on the command line and in entry names: `128x128x64`.
+pub fn tile_name(tile: Tile) -> String {
+    format!("{}x{}x{}", tile.m, tile.n, tile.k)
+}
+
+/// The kernel called `name`.
+///
+/// # Errors
+/// When there is none, with those that exist.
+pub fn parse_kernel(name: &str) -> Result<Kernel> {
+    let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
+    found.ok_or_else(|| Error::UnknownKernel {
+        name: name.to_owned(),
+        known: Kernel::ALL.iter().map(|kernel| kernel.name()).collect(),
+    })
+}
+
+/// The element type called `name`.
+///
+/// # Errors
+/// When there is none, with those that exist.
+pub fn parse_element(name: &str) -> Result<Kind> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| Error::UnknownElement {
+        name: name.to_owned(),
+        known: Kind::ALL.iter().map(|kind| kind.name()).collect(),
+    })
+}
+
+/// Reads a tile, `128x128x64`: rows of C, columns of C, elements of K.
+///
+/// # Errors
+/// When it is not three numbers above zero.
+pub fn parse_tile(text: &str) -> Result<Tile> {
+    let rule = "a tile is MxNxK, three numbers above zero such as 128x128x64";
+    match parse_extents(text) {
+        Some([m, n, k]) if m > 0 && n > 0 && k > 0 => Ok(Tile { m, n, k }),
+        _ => Err(Error::Syntax { value: text.to_owned(), rule }),
+    }
+}
+
+/// Reads the sizes of a problem, `8192` for a square one or `4096x4096x14336`, as M, N and K.
+///
+/// # Errors
+/// When it is neither.
+pub fn parse_sizes(text: &str) -> Result<(usize, usize, usize)> {
+    let rule = "sizes are MxNxK, three numbers such as 4096x4096x14336, or one for all three";
+    match parse_extents(text).or_else(|| text.parse().ok().map(|side| [side; 3])) {
+        Some([m, n, k]) => Ok((m, n, k)),
+        None => Err(Error::Syntax { value: text.to_owned(), rule }),
+    }
+}
+
+fn parse_extents(text: &str) -> Option<[usize; 3]> {
+    let mut extents = text.split('x').map(usize::from_str);
+    let three = [extents.next()?.ok()?, extents.next()?.ok()?, extents.next()?.ok()?];
+    extents.next().is_none().then_some(three)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kernel: Option<&str>, tile: Option<&str>, stages: Option<usize>) -> Request {
+        Request { kernel: kernel.map(|k| parse_kernel(k).unwrap()), tile: tile.map(|t| parse_tile(t).unwrap()), stages }
+    }
+
+    #[test]
+    fn every_row_is_found_by_its_own_options() {
+        for config in COMPILED {
+            let request = Request { kernel: Some(config.kernel), tile: Some(config.tile), stages: Some(config.stages) };
+            assert_eq!(select(config.element, 1000, &request).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn every_default_is_compiled() {
+        for element in Kind::ALL {
+            for line in DEFAULTS {
+                let config = select(element, line.max_n, &Request::default()).unwrap();
+                assert_eq!(Choice { kernel: config.kernel, tile: config.tile, stages: config.stages }, line.choice);
+            }
+        }
+        assert_eq!(DEFAULTS.last().unwrap().max_n, usize::MAX, "the table has an answer for every shape");
+    }
+
+    #[test]
+    fn what_is_left_open_stays_near_the_default() {
+        let config = select(Kind::F16, 4096, &request(Some("v3"), None, Some(3))).unwrap();
+        assert_eq!(config.entry, "v3_f16_128x128x64_s3");
+        let config = select(Kind::Bf16, 4096, &request(None, Some("128x64x32"), None)).unwrap();
+        assert_eq!(config.entry, "v3_bf16_128x64x32_s2");
+    }
+
+    #[test]
+    fn an_unknown_tile_is_answered_with_the_nearest() {
+        let error = select(Kind::F16, 4096, &request(None, Some("128x96x64"), Some(2))).unwrap_err();
+        let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
+        assert_eq!(wanted, "tile 128x96x64, 2 stages");
+        assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 2");
+        assert_eq!(nearest.len(), PROPOSALS);
+    }
+
+    #[test]
+    fn unknown_stages_are_answered_with_the_nearest() {
+        let error = select(Kind::F16, 4096, &request(None, Some("128x128x64"), Some(99))).unwrap_err();
+        let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
+        assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
+    }
+
+    #[test]
+    fn a_refused_tile_is_answered_with_its_reason() {
+        for stages in [None, Some(2)] {
+            let error = select(Kind::F16, 4096, &request(None, Some("256x256x64"), stages)).unwrap_err();
+            let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
+            assert_eq!(*entry, "v3_f16_256x256x64_s2");
+            assert!(error.to_string().contains("512 accumulator registers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_are_parsed_or_answered_with_those_that_exist() {
+        assert_eq!(parse_kernel("v3").unwrap(), Kernel::V3);
+        let error = parse_kernel("v33").unwrap_err().to_string();
+        assert!(error.contains("v33") && error.contains("v3"), "{error}");
+        assert_eq!(parse_element("bf16").unwrap(), Kind::Bf16);
+        let error = parse_element("f64").unwrap_err().to_string();
+        assert_eq!(error, "there is no element type f64: the kernels have f16, bf16");
+    }
+
+    #[test]
+    fn tiles_and_sizes_are_parsed() {
+        assert_eq!(parse_tile("128x64x32").unwrap(), Tile { m: 128, n: 64, k: 32 });
+        for wrong in ["", "128", "128x64", "128x64x32x2", "128x64x-1", "128x64xa", "0x64x32", "128 x64x32", "x64x32"] {
+            assert!(parse_tile(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_sizes("8192").unwrap(), (8192, 8192, 8192));
+        assert_eq!(parse_sizes("1x2x0").unwrap(), (1, 2, 0));
+        for wrong in ["", "x", "1x2", "1x2x3x4", "-1", "99999999999999999999999x1x1"] {
+            assert!(parse_sizes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a tensor map says: where a matrix lies and how TMA puts a box of it into shared memory.
+//!
+//! The description is here, for every machine; the feature `cuda` adds the driver call that encodes it.
+
+use kernels::catalogue::{Config, Element, Swizzle};
+
+use crate::error::Result;
+use crate::problem::{Addresses, Problem};
+
+/// A row-major matrix as TMA reads it: boxes of `box_columns` columns and `box_rows` rows, swizzled,
+/// zeros outside the matrix. Made by [`operands`], which checks the rules of TMA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TiledMatrix {
+    /// Element type.
+    pub element: Element,
+    /// Address of the first element, a multiple of 16 bytes.
+    pub address: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Columns, the contiguous dimension.
+    pub columns: u64,
+    /// Bytes from one row to the next, a multiple of 16.
+    pub stride_bytes: u64,
+    /// Columns of a box.
+    pub box_columns: u32,
+    /// Rows of a box.
+    pub box_rows: u32,
+    /// How a box is laid out in shared memory.
+    pub swizzle: Swizzle,
+}
+
+/// A and B of `problem` at `addresses`, as the kernel of `config` reads them.
+///
+/// # Errors
+/// When TMA cannot read them; see [`Problem::check_tma`].
+pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Result<[TiledMatrix; 2]> {
+    problem.check_tma(addresses)?;
+    let matrix = |address, rows: usize, ld: usize, [box_columns, box_rows]: [usize; 2]| TiledMatrix {
+        element: problem.element(),
+        address,
+        rows: rows as u64,
+        columns: problem.k() as u64,
+        stride_bytes: (ld * problem.element().bytes()) as u64,
+        box_columns: box_columns as u32,
+        box_rows: box_rows as u32,
+        swizzle: config.swizzle(),
+    };
+    Ok([
+        matrix(addresses.a, problem.m(), problem.lda(), config.a_box()),
+        matrix(addresses.b, problem.n(), problem.ldb(), config.b_box()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels::catalogue::COMPILED;
+
+    const ADDRESSES: Addresses = Addresses { a: 0x1000, b: 0x2000, c: 0x3000 };
+
+    #[test]
+    fn every_compiled_box_is_one_that_tma_can_copy() {
+        for config in COMPILED {
+            let problem = Problem::new(config.element, 100, 70, 64).unwrap();
+            for map in operands(&problem, config, ADDRESSES).unwrap() {
+                // CUDA driver API, cuTensorMapEncodeTiled: boxDim, and the inner dimension by swizzle.
+                assert!((1..=256).contains(&map.box_rows) && (1..=256).contains(&map.box_columns));
+                let row_bytes = map.box_columns as usize * config.element.bytes();
+                assert!(row_bytes.is_multiple_of(16), "{}", config.entry);
+                assert!(map.swizzle == Swizzle::None || row_bytes <= map.swizzle.span(), "{}", config.entry);
+            }
+        }
+    }
+
+    #[test]
+    fn a_has_the_rows_of_c_and_b_its_columns() {
+        let config = &COMPILED[0];
+        let problem = Problem::with_leading_dimensions(config.element, (100, 70, 33), 40, 48, 70).unwrap();
+        let [a, b] = operands(&problem, config, ADDRESSES).unwrap();
+        assert_eq!((a.rows, a.columns, a.stride_bytes, a.address), (100, 33, 80, 0x1000));
+        assert_eq!((b.rows, b.columns, b.stride_bytes, b.address), (70, 33, 96, 0x2000));
+        assert_eq!([a.box_columns as usize, a.box_rows as usize], config.a_box());
+        assert_eq!([b.box_columns as usize, b.box_rows as usize], config.b_box());
+    }
+
+    #[test]
+    fn what_tma_cannot_read_is_refused() {
+        let config = &COMPILED[0];
+        let problem = Problem::new(config.element, 4, 4, 9).unwrap();
+        assert!(operands(&problem, config, ADDRESSES).is_err());
+    }
+}

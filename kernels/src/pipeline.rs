@@ -1,0 +1,158 @@
+//! The ring of stages as a type, with one value for each end.
+//!
+//! A stage has two barriers: *full*, on which the consumers wait, and *empty*, on which the producer waits.
+//! Both ends walk the ring in the same order and flip the parity that they wait for at each lap. They
+//! differ only in where they start:
+//!
+//! | end | waits on | first parity | because a fresh barrier is in phase 0 |
+//! |---|---|---|---|
+//! | [`Producer`] | empty | 1 | the phase before, of parity 1, counts as complete: all stages are free |
+//! | [`Consumer`] | full | 0 | phase 0 is not complete: nothing has landed yet |
+
+use crate::ptx::mbarrier;
+use crate::shared::MBARRIER_BYTES;
+
+/// The barriers of a ring of `STAGES` stages in this block's shared memory.
+#[derive(Clone, Copy)]
+pub struct Ring<const STAGES: usize> {
+    full: u32,
+    empty: u32,
+}
+
+impl<const STAGES: usize> Ring<STAGES> {
+    /// The ring whose barriers lie at shared address `barriers`: all the full ones, then all the empty ones.
+    #[inline(always)]
+    pub fn at(barriers: u32) -> Self {
+        Ring { full: barriers, empty: barriers + (STAGES * MBARRIER_BYTES) as u32 }
+    }
+
+    /// Initialises the barriers: one arrival fills a stage, `releases` arrivals empty it.
+    ///
+    /// # Safety
+    /// One thread of the block calls it, before any use; see [`mbarrier::init`] for what must follow.
+    #[inline(always)]
+    pub unsafe fn init(&self, releases: u32) {
+        let mut stage = 0;
+        while stage < STAGES as u32 {
+            // SAFETY: the ring's barriers are not in use yet, as the caller promises.
+            unsafe {
+                mbarrier::init(self.full(stage), 1);
+                mbarrier::init(self.empty(stage), releases);
+            }
+            stage += 1;
+        }
+    }
+
+    /// Shared address of the barrier that says "stage `stage` is full".
+    #[inline(always)]
+    pub fn full(&self, stage: u32) -> u32 {
+        self.full + stage * MBARRIER_BYTES as u32
+    }
+
+    /// Shared address of the barrier that says "stage `stage` is empty".
+    #[inline(always)]
+    pub fn empty(&self, stage: u32) -> u32 {
+        self.empty + stage * MBARRIER_BYTES as u32
+    }
+
+    /// The producer's end, at its start.
+    #[inline(always)]
+    pub fn producer(self) -> Producer<STAGES> {
+        Producer { ring: self, place: Place { stage: 0, parity: 1 } }
+    }
+
+    /// A consumer's end, at its start.
+    #[inline(always)]
+    pub fn consumer(self) -> Consumer<STAGES> {
+        Consumer { ring: self, place: Place { stage: 0, parity: 0 } }
+    }
+}
+
+/// A stage of the ring and the parity to wait for there.
+#[derive(Clone, Copy)]
+struct Place<const STAGES: usize> {
+    stage: u32,
+    parity: u32,
+}
+
+impl<const STAGES: usize> Place<STAGES> {
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == STAGES as u32 {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// The end that fills stages.
+pub struct Producer<const STAGES: usize> {
+    ring: Ring<STAGES>,
+    place: Place<STAGES>,
+}
+
+impl<const STAGES: usize> Producer<STAGES> {
+    /// Waits until the current stage is empty and returns it.
+    ///
+    /// # Safety
+    /// The ring is initialised, and the consumers will release the stage.
+    #[inline(always)]
+    pub unsafe fn acquire(&self) -> u32 {
+        // SAFETY: as promised by the caller.
+        unsafe { mbarrier::wait(self.ring.empty(self.place.stage), self.place.parity) };
+        self.place.stage
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.place.advance();
+    }
+
+    /// Waits until the consumers have released all that was filled. `filled` is how often a stage was
+    /// filled in all. Until then the block must not exit, since loads may still be on their way to it.
+    ///
+    /// # Safety
+    /// As [`Producer::acquire`].
+    #[inline(always)]
+    pub unsafe fn drain(mut self, filled: u32) {
+        // The walk stands behind the last filled stage, so one more lap meets every filled stage once. With
+        // less than a lap filled, the filled stages are the first ones, in their first phase of parity 0.
+        if filled < STAGES as u32 {
+            self.place = Place { stage: 0, parity: 0 };
+        }
+        let mut left = if filled < STAGES as u32 { filled } else { STAGES as u32 };
+        while left > 0 {
+            // SAFETY: as promised by the caller.
+            unsafe { self.acquire() };
+            self.advance();
+            left -= 1;
+        }
+    }
+}
+
+/// The end that empties stages.
+pub struct Consumer<const STAGES: usize> {
+    ring: Ring<STAGES>,
+    place: Place<STAGES>,
+}
+
+impl<const STAGES: usize> Consumer<STAGES> {
+    /// Waits until the current stage is full and returns it.
+    ///
+    /// # Safety
+    /// The ring is initialised, and the producer will fill the stage.
+    #[inline(always)]
+    pub unsafe fn acquire(&self) -> u32 {
+        // SAFETY: as promised by the caller.
+        unsafe { mbarrier::wait(self.ring.full(self.place.stage), self.place.parity) };
+        self.place.stage
+    }
+
+    /// Goes on to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.place.advance();
+    }
+}

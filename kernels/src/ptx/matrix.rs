@@ -1,0 +1,20 @@
+//! Warp-wide moves of 8×8 matrices of 16-bit elements (PTX ISA, "Warp Level Matrix Instructions").
+
+use core::arch::asm;
+
+/// `stmatrix.sync.aligned.m8n8.x4.shared.b16 [row], {r0, r1, r2, r3};` — stores four 8×8 matrices. Lane
+/// `l` gives in `row` the shared address of row `l mod 8` of matrix `l / 8`; register `i` of lane `l` holds
+/// elements 2·(l mod 4) and that plus one of row `l / 4` of matrix `i`, as the accumulators of wgmma do.
+///
+/// # Safety
+/// All 32 lanes execute it together. Each `row` is the address, aligned to 16 bytes, of 16 bytes of this
+/// block's shared memory that nobody else uses.
+#[inline(always)]
+pub unsafe fn store_x4(row: u32, matrices: [u32; 4]) {
+    let [r0, r1, r2, r3] = matrices;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("stmatrix.sync.aligned.m8n8.x4.shared.b16 [{0}], {{{1}, {2}, {3}, {4}}};",
+            in(reg32) row, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack));
+    }
+}

@@ -1,0 +1,81 @@
+//! Every compiled configuration on ragged shapes.
+
+use hopper_gemm::Element;
+use hopper_gemm::cuda::{Gemm, Origin, Prefer};
+use kernels::catalogue::{COMPILED, Config, Kernel};
+
+use crate::support::{Failure, Gpu, Shape, Test, ensure, for_element, test};
+
+/// Shapes that are ragged in every dimension, alone and together; K shorter than the ring, and longer;
+/// rows that lie further apart than they are long; C at an odd element and with odd rows.
+pub fn shapes() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for edge in [1, 7, 63, 64, 65, 127, 128, 129, 255, 257] {
+        shapes.push(Shape::new(edge, 66, 72));
+        shapes.push(Shape::new(70, edge, 72));
+    }
+    for k in [1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 192, 320, 511, 513, 1000] {
+        shapes.push(Shape::new(129, 70, k));
+    }
+    shapes.extend([
+        Shape::new(1, 1, 1),
+        Shape::new(257, 255, 65),
+        Shape::new(129, 257, 200).padded(8, 16, 0, 0),
+        Shape::new(130, 130, 40).padded(24, 8, 1, 0),
+        Shape::new(130, 130, 40).padded(0, 0, 1, 1),
+        Shape::new(65, 129, 96).padded(64, 64, 2, 1),
+        Shape::new(65, 130, 96).padded(0, 0, 6, 0),
+        Shape::new(513, 385, 384),
+    ]);
+    shapes
+}
+
+pub fn tests() -> Vec<Test> {
+    let mut tests: Vec<Test> = COMPILED
+        .iter()
+        .map(|config| {
+            test(format!("product::{}", config.entry), move |gpu| for_element!(config.element, product(gpu, config)))
+        })
+        .collect();
+    for kernel in Kernel::ALL {
+        for element in kernels::catalogue::Element::ALL {
+            // The first configuration stands for the kernel; HOPPER_GEMM_JIT=1 runs all of them so.
+            if let Some(config) = COMPILED.iter().find(|config| config.kernel == kernel && config.element == element) {
+                tests.push(test(format!("jit::{}", config.entry), move |gpu| {
+                    for_element!(config.element, jit(gpu, config))
+                }));
+            }
+        }
+    }
+    tests
+}
+
+/// Right within the bound, the same bits twice, nothing written outside C.
+fn product<T: Element>(gpu: &Gpu, config: &'static Config) -> Result<(), Failure> {
+    let usage = gpu.gemm.kernels().get(config.entry)?.usage();
+    ensure!(usage.local_bytes == 0, "{} spills {} bytes a thread", config.entry, usage.local_bytes);
+    ensure!(usage.blocks_per_multiprocessor >= 1, "no block of {} fits on a multiprocessor", config.entry);
+    let stream = gpu.device.stream()?;
+    for shape in shapes() {
+        let case = gpu.case::<T>(shape)?;
+        let first = case.run(gpu, &stream, config)?;
+        let second = case.run(gpu, &stream, config)?;
+        ensure!(first == second, "{} on {shape:?} gave different bits the second time", config.entry);
+    }
+    Ok(())
+}
+
+/// Cubin and JIT give the same bits.
+fn jit<T: Element>(gpu: &Gpu, config: &'static Config) -> Result<(), Failure> {
+    let mut jit = gpu.clone();
+    jit.gemm = Gemm::with_preference(&gpu.device, Prefer::Jit)?.into();
+    let kernel = jit.gemm.kernels().get(config.entry)?;
+    ensure!(kernel.origin() == Origin::Jit, "the JIT was asked for and {} came", kernel.origin());
+    let stream = gpu.device.stream()?;
+    for shape in [Shape::new(129, 70, 65), Shape::new(257, 255, 513)] {
+        let case = gpu.case::<T>(shape)?;
+        let (cubin, jit) = (case.run(gpu, &stream, config)?, case.run(&jit, &stream, config)?);
+        ensure!(cubin == jit, "{} on {shape:?}: cubin and JIT differ", config.entry);
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Runs what `./x bundle` built, on a machine with a Hopper GPU and its driver; Rust and the sources are not
+# needed. cuBLAS is looked for in a CUDA toolkit and in Python's packages (torch, nvidia-cublas).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# A kernel that hangs would hang its caller: every program is ended after this many seconds.
+limit=${LIMIT:-540}
+
+usage() {
+    cat <<'EOF'
+Usage: run.sh COMMAND [ARGUMENTS]
+
+  info                   what driver, devices and libraries the program finds
+  matmul [ARGUMENTS]     multiply the digits example and check it; with ARGUMENTS, `hopper-gemm matmul ARGUMENTS`
+  test [ARGUMENTS]       the GPU tests; ARGUMENTS as for a Rust test program: a filter, --list, --test-threads 1
+  bench [ARGUMENTS]      the criterion benchmarks beside cuBLAS; ARGUMENTS as for criterion: a filter, --quick
+  sanitize [ARGUMENTS]   compute-sanitizer's memcheck, racecheck and synccheck on a small ragged product;
+                         with ARGUMENTS, on `hopper-gemm ARGUMENTS`
+  program ARGUMENTS      `hopper-gemm ARGUMENTS`
+
+LIMIT is the number of seconds after which a program is ended (540). Criterion writes to CRITERION_HOME.
+EOF
+}
+
+# Prints the first folder with a library whose name starts with $1, out of those where the loader does not look.
+library_folder() {
+    python3 - "$1" <<'EOF'
+import glob, site, sys
+
+folders = ["/usr/local/cuda/lib64", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib"]
+for base in dict.fromkeys([*sys.path, *site.getsitepackages(), site.getusersitepackages()]):
+    for pattern in ("nvidia/*/lib", "torch/lib"):
+        folders += sorted(glob.glob(f"{glob.escape(base)}/{pattern}"))
+print(next((folder for folder in folders if glob.glob(f"{folder}/{sys.argv[1]}*")), ""))
+EOF
+}
+
+# Makes the loader find the driver's library and cuBLAS.
+find_libraries() {
+    local name folder known
+    known=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
+    for name in libcuda.so.1 libcublasLt.so libcublas.so; do
+        [[ $known != *"$name"* ]] || continue
+        folder=$(library_folder "$name")
+        if [[ -n $folder && :${LD_LIBRARY_PATH:-}: != *:"$folder":* ]]; then
+            export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+        fi
+    done
+}
+
+limited() { timeout --kill-after=10 "$limit" "$@"; }
+
+sanitizer() {
+    local folder
+    for folder in "" /usr/local/cuda/bin/ /usr/local/cuda/compute-sanitizer/; do
+        if command -v "${folder}compute-sanitizer"; then return; fi
+    done
+    echo "run.sh: no compute-sanitizer on PATH or under /usr/local/cuda" >&2
+    return 1
+}
+
+sanitize() {
+    local sanitizer tool
+    sanitizer=$(sanitizer)
+    (($#)) || set -- matmul --random 300x200x136 --kernel v3 --device cuda:0 --check
+    for tool in memcheck racecheck synccheck; do
+        echo "run.sh: $tool"
+        limited "$sanitizer" --tool "$tool" --error-exitcode 9 "$here/bin/hopper-gemm" "$@"
+    done
+}
+
+bench() {
+    local program
+    export CRITERION_HOME=${CRITERION_HOME:-$PWD/criterion}
+    for program in "$here"/benches/*; do
+        limited "$program" --bench "$@"
+    done
+}
+
+command=${1:-help}
+shift || true
+find_libraries
+case $command in
+    info) limited "$here/bin/hopper-gemm" info "$@" ;;
+    matmul)
+        (($#)) || set -- --a "$here/examples/digits/digits.npy" --b "$here/examples/digits/axes.npy" --check
+        limited "$here/bin/hopper-gemm" matmul "$@"
+        ;;
+    test)
+        for program in "$here"/tests/*; do limited "$program" "$@"; done
+        ;;
+    bench) bench "$@" ;;
+    sanitize) sanitize "$@" ;;
+    program) limited "$here/bin/hopper-gemm" "$@" ;;
+    help | -h | --help) usage ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+esac
