@@ -10,6 +10,7 @@ pub mod clock;
 mod cluster;
 mod exec;
 pub mod float;
+pub mod gemm;
 pub mod launch;
 pub mod mbarrier;
 pub mod memory;
