@@ -6,7 +6,7 @@ use crate::clock::Knowledge;
 use crate::launch::Context;
 use crate::mbarrier::Mbarrier;
 use crate::program::NOWHERE;
-use crate::report::{Finding, Kind, Place};
+use crate::report::{Finding, Kind};
 use crate::shared::{Accesses, Conflict, SHARED_BASE, Shared};
 use crate::trace::Span;
 use crate::warp::{Wait, Warp, lanes};
@@ -172,6 +172,8 @@ pub(crate) struct Transfer {
     pub barrier: u32,
     /// For a load, the number of its write.
     pub writer: u32,
+    /// For a load, what its issuer knew.
+    pub knowledge: Knowledge,
     /// For a store, the thread and group.
     pub thread: (usize, usize, usize),
     pub group: usize,
@@ -708,6 +710,9 @@ impl<'a> Cluster<'a> {
             finding.notes.push(format!("the other access: {}", other(action)));
         }
         finding.notes.extend(self.short_phases(target));
+        if conflict == Conflict::Uninitialised {
+            finding.notes.extend(self.last_phases(target));
+        }
         finding
     }
 
@@ -728,6 +733,19 @@ impl<'a> Cluster<'a> {
                 ));
             }
         }
+        notes.sort();
+        notes.into_iter().map(|note| note.1).collect()
+    }
+
+    /// How many bytes the last phase of each barrier that counts bytes brought.
+    fn last_phases(&self, block: usize) -> Vec<String> {
+        let barriers = self.blocks[block].barriers.iter().filter(|(_, barrier)| barrier.phase > 0 && barrier.last_landed > 0);
+        let mut notes: Vec<(u32, String)> = barriers
+            .map(|(&address, barrier)| {
+                let name = self.name(block, address);
+                (address, format!("phase {} of {name} completed with {} bytes", barrier.phase - 1, barrier.last_landed))
+            })
+            .collect();
         notes.sort();
         notes.into_iter().map(|note| note.1).collect()
     }
@@ -839,11 +857,6 @@ impl<'a> Cluster<'a> {
         let mut finding = self.finding(kind, b, w, mask, pc, message);
         finding.notes = notes;
         finding
-    }
-
-    /// A finding that no single thread causes.
-    pub fn place_of(&self, pc: u32) -> Place {
-        self.cx.program.place(pc)
     }
 
     /// Whether `length` bytes at a shared address exist.

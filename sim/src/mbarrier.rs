@@ -1,6 +1,6 @@
 //! The mbarrier object: pending arrivals, pending bytes, phases (PTX ISA, "mbarrier").
 
-use crate::clock::Knowledge;
+use crate::clock::{Epoch, Knowledge};
 
 /// Largest count of an mbarrier, and largest magnitude of its pending bytes: 2^20 - 1 (PTX ISA, "Contents
 /// of the mbarrier object").
@@ -21,16 +21,18 @@ pub struct Mbarrier {
     pub announced: i64,
     /// Bytes landed in the current phase.
     pub landed: i64,
+    /// Bytes that landed in the last completed phase.
+    pub last_landed: i64,
     /// Dimension whose time is the number of completed phases.
     pub dimension: u32,
     /// What those who arrived in the current phase know.
     pub arriving: Knowledge,
     /// What a thread learns that waits for the last completed phase.
     pub released: Knowledge,
-    /// Threads that arrived in the current phase, one bit a thread of the cluster.
-    pub arrived: Vec<u64>,
+    /// For each thread of the cluster that ever arrived, the phase of its last arrival plus one.
+    pub arrived: Vec<u32>,
     /// The warp that initialised it, as its dimension, and the time in it.
-    pub initialised: crate::clock::Epoch,
+    pub initialised: Epoch,
     /// Whether a fence has made the initialisation visible to the async proxy and the cluster.
     pub visible: bool,
     /// When its last phase completed, in the timing model.
@@ -87,16 +89,15 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Notes that thread `thread` of the cluster arrives; returns whether it had arrived in this phase
-    /// before.
-    pub fn note_arrival(&mut self, thread: usize) -> bool {
-        let (word, bit) = (thread / 64, 1u64 << (thread % 64));
-        if word >= self.arrived.len() {
-            self.arrived.resize(word + 1, 0);
+    /// Notes that thread `thread` of the cluster arrives. If it has arrived before, returns the epoch that
+    /// says that the phase of that arrival is over: a thread that does not know it may be arriving twice in
+    /// one phase.
+    pub fn note_arrival(&mut self, thread: usize) -> Option<Epoch> {
+        if thread >= self.arrived.len() {
+            self.arrived.resize(thread + 1, 0);
         }
-        let before = self.arrived[word] & bit != 0;
-        self.arrived[word] |= bit;
-        before
+        let last = std::mem::replace(&mut self.arrived[thread], self.phase as u32 + 1);
+        (last > 0).then_some(Epoch { dimension: self.dimension, time: last })
     }
 
     /// Completes the phase if nothing is pending, and arms the next one. Returns whether it did.
@@ -108,9 +109,8 @@ impl Mbarrier {
         self.pending = self.count;
         self.announced = 0;
         self.landed = 0;
-        self.arrived.fill(0);
-        self.arriving.all.learn(crate::clock::Epoch { dimension: self.dimension, time: self.phase as u32 });
-        self.arriving.fenced.learn(crate::clock::Epoch { dimension: self.dimension, time: self.phase as u32 });
+        self.arriving.all.learn(Epoch { dimension: self.dimension, time: self.phase as u32 });
+        self.arriving.fenced.learn(Epoch { dimension: self.dimension, time: self.phase as u32 });
         self.released.join(&self.arriving);
         true
     }
@@ -144,11 +144,12 @@ mod tests {
             phase: 0,
             announced: 0,
             landed: 0,
+            last_landed: 0,
             dimension: 9,
             arriving: Knowledge::default(),
             released: Knowledge::default(),
             arrived: Vec::new(),
-            initialised: crate::clock::Epoch { dimension: 0, time: 1 },
+            initialised: Epoch { dimension: 0, time: 1 },
             visible: true,
             time: 0,
             line: 1,
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(b.arrive(3), Err(Overflow::Arrivals { arriving: 3, pending: 2 }));
         assert_eq!(b.transact(1 << 20), Err(Overflow::Bytes { bytes: 1 << 20 }));
         assert!(b.transact(-LIMIT).is_ok() && b.transact(-1).is_err());
-        assert!(!b.note_arrival(130));
-        assert!(b.note_arrival(130));
+        assert_eq!(b.note_arrival(130), None);
+        assert_eq!(b.note_arrival(130), Some(Epoch { dimension: 9, time: 1 }));
     }
 }

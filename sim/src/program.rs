@@ -176,18 +176,24 @@ impl Program {
         let Some(instruction) = self.entry.body.get(pc as usize) else {
             return Place { line: 0, text: String::new(), source: None };
         };
-        self.place_of_line(instruction.line, instruction.source)
-    }
-
-    fn place_of_line(&self, line: u32, source: Option<SourceLine>) -> Place {
+        let line = instruction.line;
         let text = self.lines.get(line as usize - 1).map_or("", |text| text.trim());
         let mut short: String = text.chars().take(160).collect();
         if short.len() < text.len() {
             short.push('…');
         }
-        let source = source.map(|at| {
+        let name = |at: SourceLine| {
             let file = self.files.iter().find(|file| file.0 == at.file).map_or("?", |file| file.1.as_str());
             format!("{file}:{}", at.line)
+        };
+        let source = instruction.source.map(|at| {
+            // An instruction of an inlined function has that function's line; the line before it in another
+            // file is usually the caller's.
+            let before = self.entry.body[..pc as usize].iter().rev().filter_map(|i| i.source);
+            match before.take(256).find(|other| other.file != at.file && other.line > 0) {
+                Some(caller) => format!("{}, after {}", name(at), name(caller)),
+                None => name(at),
+            }
         });
         Place { line, text: short, source }
     }

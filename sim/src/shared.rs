@@ -134,11 +134,6 @@ impl Shared {
         address >= SHARED_BASE && (address - SHARED_BASE) as usize + length <= self.bytes.len()
     }
 
-    /// Bytes of the block.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The bytes at a shared address, which must exist.
     pub fn slice(&self, address: u32, length: usize) -> &[u8] {
         let start = (address - SHARED_BASE) as usize;

@@ -274,6 +274,7 @@ impl Cluster<'_> {
                 phase: 0,
                 announced: 0,
                 landed: 0,
+                last_landed: 0,
                 dimension,
                 arriving: Knowledge::default(),
                 released: Knowledge::default(),
@@ -305,8 +306,12 @@ impl Cluster<'_> {
         barrier.time = barrier.time.max(time);
         let phase = barrier.phase;
         let announced = barrier.announced;
+        let landed = barrier.landed;
         if !barrier.complete() {
             return Ok(());
+        }
+        if let Some(barrier) = self.blocks[block].barriers.get_mut(&address) {
+            barrier.last_landed = landed;
         }
         self.progress += 1;
         self.note(What::Complete { block, address, phase }, site.b, site.w, site.mask, site.pc);
@@ -362,9 +367,14 @@ impl Cluster<'_> {
                 self.note(What::Expect { block, address, phase, bytes }, site.b, site.w, one.mask, site.pc);
             }
             let barrier = self.blocks[block].barriers.get_mut(&address).expect("it was found above");
-            let again = barrier.note_arrival(thread);
-            if again && single {
-                let message = format!("this thread arrives twice on {} in phase {phase}", self.name(block, address));
+            let before = barrier.note_arrival(thread);
+            if single && before.is_some_and(|epoch| !knowledge.all.knows(epoch)) {
+                let earlier = before.map_or(0, |epoch| epoch.time - 1);
+                let message = format!(
+                    "this thread arrives twice on {}, in phases {earlier} and {phase}, and nothing tells it that the first \
+                     of them is over: the arrival is doubled, or a wait before it does not wait",
+                    self.name(block, address)
+                );
                 return Err(self.fault(Kind::DoubleArrival, one, message));
             }
             if releases && joined != Some((block, address, phase)) {

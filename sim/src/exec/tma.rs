@@ -231,6 +231,7 @@ impl Cluster<'_> {
             remote,
             barrier,
             writer,
+            knowledge: self.blocks[site.b].warps[site.w].knowledge.clone(),
             thread: (site.b, site.w, site.first()),
             group: 0,
             data: Vec::new(),
@@ -283,6 +284,7 @@ impl Cluster<'_> {
             remote,
             barrier: 0,
             writer: 0,
+            knowledge: Default::default(),
             thread: (site.b, site.w, lane),
             group,
             data: Vec::new(),
@@ -371,6 +373,10 @@ impl Cluster<'_> {
         };
         let epoch = Epoch { dimension: barrier.dimension, time: barrier.phase as u32 + 1 };
         let result = barrier.transact(-i64::from(bytes));
+        // That the bytes are here says that all that the copy was issued after has happened.
+        barrier.arriving.join(&transfer.knowledge);
+        let (missing, announced) = (-barrier.bytes, barrier.announced);
+        let nobody_left = barrier.pending == 0;
         self.accesses.landed(transfer.writer, epoch);
         self.note(What::Landed { block, address, bytes }, site.b, site.w, site.mask, site.pc);
         self.span_transfer(&transfer, transfer.ready);
@@ -380,6 +386,13 @@ impl Cluster<'_> {
                 self.name(block, transfer.barrier)
             );
             return Err(self.fault(Kind::BarrierOverflow, site, message));
+        }
+        if missing > 0 && nobody_left {
+            let message = format!(
+                "{missing} bytes more have landed on {} than its {announced} announced ones, and all arrivals are in: expect_tx is too small",
+                self.name(block, transfer.barrier)
+            );
+            return Err(self.fault(Kind::WrongExpectTx, site, message));
         }
         self.settle_mbarrier(site, block, transfer.barrier, transfer.ready)
     }
