@@ -146,17 +146,16 @@ impl Product<'_> {
         (memory, launch, c)
     }
 
-    /// C as hardware computes it: for each element the sums of [`tensor_core`] in the order of K, then
-    /// rounded to the element type. `ldc` is taken to be N.
-    pub fn reference(&self, element: Element) -> Vec<u16> {
-        let (half, format) = formats(element);
-        let steps = self.k.div_ceil(DEPTH);
+    /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
+    /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type.
+    pub fn reference(&self, config: &Config) -> Vec<u16> {
+        let (half, format) = formats(config.element);
+        let steps = self.k.next_multiple_of(config.tile.k) / DEPTH;
         let apart = |slice: &[u16], rows: usize, leading: usize, step: usize| {
             let mut tile = vec![[0u16; DEPTH]; rows];
             for (row, out) in tile.iter_mut().enumerate() {
-                let end = self.k.min((step + 1) * DEPTH);
-                let from = &slice[row * leading + step * DEPTH..row * leading + end];
-                out[..from.len()].copy_from_slice(from);
+                let (start, end) = (self.k.min(step * DEPTH), self.k.min((step + 1) * DEPTH));
+                out[..end - start].copy_from_slice(&slice[row * leading + start..row * leading + end]);
             }
             let mut operand = tensor_core::Operand::default();
             operand.fill(half, &tile, false);

@@ -29,7 +29,7 @@ impl Problem {
         let mut fill = |len: usize| (0..len).map(|_| element(random.bits() as u16)).collect::<Vec<u16>>();
         let (a, b) = (fill(m * leading), fill(n * leading));
         let mut problem = Problem { config, size: [m, n, k], a, b, reference: Vec::new() };
-        problem.reference = problem.product().reference(config.element);
+        problem.reference = problem.product().reference(config);
         problem
     }
 
