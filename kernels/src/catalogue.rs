@@ -4,8 +4,8 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{v3, v4, v5};
-use crate::shared::RingLayout;
+use crate::matmul::{ceiling, persistent, v3, v4, v5};
+use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
 /// Programming Guide, table of technical specifications per compute capability).
@@ -139,11 +139,15 @@ pub enum Kernel {
     V4,
     /// Two consumer warpgroups that share each tile of B.
     V5,
+    /// Blocks that stay, clusters with multicast, an epilogue through TMA stores.
+    Persistent,
+    /// The persistent kernel without its loads: a measure of the tensor cores, with a wrong product.
+    Ceiling,
 }
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 3] = [Kernel::V3, Kernel::V4, Kernel::V5];
+    pub const ALL: [Kernel; 5] = [Kernel::V3, Kernel::V4, Kernel::V5, Kernel::Persistent, Kernel::Ceiling];
 
     /// The name used in entry names and on the command line.
     pub const fn name(self) -> &'static str {
@@ -151,6 +155,8 @@ impl Kernel {
             Kernel::V3 => "v3",
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
+            Kernel::Persistent => "persistent",
+            Kernel::Ceiling => "ceiling",
         }
     }
 
@@ -164,6 +170,10 @@ impl Kernel {
                 "v3 with the pipeline as a type, one wgmma group in flight, and the tile order as a parameter"
             }
             Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
+            Kernel::Persistent => {
+                "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
+            }
+            Kernel::Ceiling => "the persistent kernel without loads: what the tensor cores allow, and a wrong product",
         }
     }
 
@@ -173,6 +183,9 @@ impl Kernel {
             Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
+            Kernel::Persistent | Kernel::Ceiling => {
+                Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
+            }
         }
     }
 
@@ -183,7 +196,24 @@ impl Kernel {
             Kernel::V3 => v3::BAND,
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
+            Kernel::Persistent | Kernel::Ceiling => persistent::BAND,
         }
+    }
+
+    /// Whether the kernel multiplies what it is given. Only [`Kernel::Ceiling`] does not.
+    pub const fn loads(self) -> bool {
+        !matches!(self, Kernel::Ceiling)
+    }
+
+    /// Whether each block walks over many tiles of C, so that the grid is as large as the device and not as
+    /// large as C.
+    pub const fn is_persistent(self) -> bool {
+        matches!(self, Kernel::Persistent | Kernel::Ceiling)
+    }
+
+    /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
+    pub const fn stores_by_tma(self) -> bool {
+        matches!(self, Kernel::Persistent | Kernel::Ceiling)
     }
 }
 
@@ -290,7 +320,12 @@ impl Config {
 
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
-        RingLayout::new(self.element.bytes(), self.tile, self.stages)
+        let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
+        if self.kernel.stores_by_tma() {
+            ring.with_staging(self.kernel.roles().consumer_warpgroups, self.element.bytes(), self.tile.n)
+        } else {
+            ring
+        }
     }
 
     /// Dynamic shared memory of a launch, in bytes.
@@ -308,20 +343,33 @@ impl Config {
         Swizzle::of_row_bytes(self.tile.k * self.element.bytes())
     }
 
-    /// TMA box of A: elements of K, then rows of A.
+    /// TMA box of A: elements of K, then rows of A. Blocks that share a tile of A load a part each.
     pub const fn a_box(&self) -> [usize; 2] {
-        [self.tile.k, self.tile.m]
+        [self.tile.k, self.tile.m / self.cluster.n]
     }
 
-    /// TMA box of B: elements of K, then rows of B.
+    /// TMA box of B: elements of K, then rows of B. Blocks that share a tile of B load a part each.
     pub const fn b_box(&self) -> [usize; 2] {
-        [self.tile.k, self.tile.n]
+        [self.tile.k, self.tile.n / self.cluster.m]
+    }
+
+    /// TMA box of C where the kernel stores by TMA: columns, then rows.
+    pub const fn c_box(&self) -> [usize; 2] {
+        [slab_columns(self.tile.n), SLAB_ROWS]
+    }
+
+    /// The swizzle of C's slabs in shared memory.
+    pub const fn c_swizzle(&self) -> Swizzle {
+        Swizzle::of_row_bytes(slab_columns(self.tile.n) * self.element.bytes())
     }
 
     /// Blocks that must fit on a multiprocessor at once; written into the PTX as `.minnctapersm`, from
     /// which ptxas takes its register budget. Two or three where the shared memory and the accumulators
     /// allow it, because then one block computes while another fills its ring or stores its tile.
     pub const fn min_blocks(&self) -> usize {
+        if self.kernel.is_persistent() {
+            return 1;
+        }
         let by_shared = SHARED_PER_MULTIPROCESSOR / (self.shared_bytes() + SHARED_RESERVED);
         let mut blocks = if by_shared < 3 { by_shared } else { 3 };
         while blocks > 1 && self.accumulators() + REGISTERS_OVERHEAD > self.register_budget(blocks) {
@@ -344,7 +392,7 @@ impl Config {
         let fragments = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
         let copies = match self.kernel {
             Kernel::V3 => self.stages,
-            Kernel::V4 | Kernel::V5 => 1,
+            Kernel::V4 | Kernel::V5 | Kernel::Persistent | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
     }
@@ -352,7 +400,8 @@ impl Config {
     /// Whether the configuration can run on compute capability 9.0.
     pub const fn verdict(&self) -> Result<(), Refusal> {
         let accumulators = self.accumulators();
-        if accumulators + REGISTERS_OVERHEAD > REGISTERS_PER_THREAD {
+        let registers = if self.kernel.is_persistent() { persistent::CONSUMER_REGISTERS } else { REGISTERS_PER_THREAD };
+        if accumulators + REGISTERS_OVERHEAD > registers {
             return Err(Refusal::Registers { accumulators });
         }
         let wanted = self.shared_bytes();
@@ -364,7 +413,8 @@ impl Config {
 }
 
 /// The spaces of the kernels, each a list of products.
-const COMPILED_SPACES: &[&[&[Config]]] = &[v3::COMPILED, v4::COMPILED, v5::COMPILED];
+const COMPILED_SPACES: &[&[&[Config]]] =
+    &[v3::COMPILED, v4::COMPILED, v5::COMPILED, persistent::COMPILED, ceiling::COMPILED];
 const REFUSED_SPACES: &[&[&[Config]]] = &[v3::REFUSED, v4::REFUSED, v5::REFUSED];
 
 /// Every configuration that is compiled, in the order of the ladder.

@@ -66,6 +66,9 @@ mod device {
         let (tile_row, tile_column) = banded(sreg::block_x(), tiles_m, tiles_n, band);
         let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
         let k_tiles = k.div_ceil(tile.k as u32);
+        // SAFETY: k ≥ 1. Without knowing this, the compiler keeps a second set of accumulators for the case
+        // that the loop over K never runs.
+        unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
         if thread == 0 {
