@@ -13,7 +13,7 @@ fn main() {
     let mut r = schedule::Random::new(5);
     let mut fill = |len: usize| -> Vec<u16> { (0..len).map(|_| { let x = r.bits(); ((x & 0x8fff) as u16) | 0x3000 }).collect() };
     let (a, b) = (fill(m * ld), fill(n * ld));
-    let product = Product { m, n, k, a: &a, lda: ld, b: &b, ldb: ld, ldc: n };
+    let product = Product { m, n, k, a: &a, lda: ld, b: &b, ldb: ld, ldc: n.next_multiple_of(if args[1].contains("pers") { 8 } else { 1 }), multiprocessors: 4 };
     let reference = product.reference(config);
     println!("reference {:?}", t.elapsed());
     for schedule in &args[3..] {

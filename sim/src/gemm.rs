@@ -37,6 +37,9 @@ pub struct Product<'a> {
     pub ldb: usize,
     /// Elements from one row of C to the next: at least N.
     pub ldc: usize,
+    /// Multiprocessors of the device: persistent kernels launch a block for each of them at most. An H200
+    /// has 132; fewer make their blocks walk over more tiles.
+    pub multiprocessors: usize,
 }
 
 /// Why a product was not computed.
@@ -113,6 +116,16 @@ impl Product<'_> {
         (self.m - 1) * self.ldc + self.n
     }
 
+    /// Blocks of the grid: a whole number of clusters.
+    fn blocks(&self, config: &Config) -> usize {
+        let cluster = config.cluster;
+        let clusters =
+            self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
+        let resident = (self.multiprocessors / cluster.blocks()).max(1);
+        let clusters = if config.kernel.is_persistent() { clusters.min(resident) } else { clusters };
+        clusters * cluster.blocks()
+    }
+
     /// Memory with the three matrices, and the launch of `config` over it.
     pub fn launch(&self, config: &Config) -> (Memory, Launch, BufferId) {
         let mut memory = Memory::new();
@@ -124,20 +137,26 @@ impl Product<'_> {
             let shape = [rows as u64, self.k as u64, leading as u64];
             TensorMap::matrix(memory.address(buffer), 2, shape, extents.map(|e| e as u32), config.swizzle())
         };
-        let maps = [map(a, self.m, self.lda, config.a_box()), map(b, self.n, self.ldb, config.b_box())];
-        let [a_map, b_map] = maps;
-        let arguments = vec![
-            Argument::TensorMap(a_map),
-            Argument::TensorMap(b_map),
+        let a_map = map(a, self.m, self.lda, config.a_box());
+        let b_map = map(b, self.n, self.ldb, config.b_box());
+        let mut arguments = vec![Argument::TensorMap(a_map.clone()), Argument::TensorMap(b_map)];
+        if config.kernel.stores_by_tma() {
+            let shape = [self.m, self.n, self.ldc].map(|extent| extent as u64);
+            let extents = config.c_box().map(|extent| extent as u32);
+            let c_map = TensorMap::matrix(memory.address(c), 2, shape, extents, config.c_swizzle());
+            // Where TMA cannot write C, the kernel stores directly and leaves the map alone; any will do.
+            arguments.push(Argument::TensorMap(if c_map.check().is_ok() { c_map } else { a_map }));
+        }
+        arguments.extend([
             Argument::U64(memory.address(c)),
             Argument::U32(self.m as u32),
             Argument::U32(self.n as u32),
             Argument::U32(self.k as u32),
             Argument::U64(self.ldc as u64),
             Argument::U32(config.kernel.band() as u32),
-        ];
+        ]);
         let launch = Launch {
-            grid: [config.blocks(self.m, self.n) as u32, 1, 1],
+            grid: [self.blocks(config) as u32, 1, 1],
             cluster: [config.cluster.blocks() as u32, 1, 1],
             block: [config.threads() as u32, 1, 1],
             shared_bytes: config.shared_bytes() as u32,
@@ -189,6 +208,9 @@ pub fn options(config: &Config) -> Options {
         names.push((layout.b(stage) as u32, layout.b_bytes as u32, format!("B[{stage}]")));
         names.push((layout.full(stage) as u32, 8, format!("full[{stage}]")));
         names.push((layout.empty(stage) as u32, 8, format!("empty[{stage}]")));
+    }
+    if layout.staging_bytes > 0 {
+        names.push((layout.staging() as u32, layout.staging_bytes as u32, "staging".to_string()));
     }
     Options { names, product: Some([0, 1]), ..Options::default() }
 }
