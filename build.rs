@@ -30,8 +30,6 @@ const KERNEL_FLAGS: &[&str] = &[
     "-Clinker=true",
     // Lines of the Rust source in the PTX, for profilers and the simulator.
     "-Cdebuginfo=line-directives-only",
-    // Epilogues index their accumulators in loops that must unroll fully: see "traps" in docs/.
-    "-Cllvm-args=-unroll-threshold=8000",
     "-Zunstable-options",
     "-Cpanic=immediate-abort",
 ];

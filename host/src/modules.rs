@@ -72,7 +72,8 @@ mod tests {
             let module = by_entry(config.entry).expect(config.entry);
             assert_eq!(module.threads, config.threads());
             assert_eq!(module.shared_bytes, config.shared_bytes());
-            assert_eq!(module.params, [128, 128, 8, 4, 4, 4, 8, 4], "{}", config.entry);
+            let maps = if config.kernel.stores_by_tma() { 3 } else { 2 };
+            assert_eq!(module.params, [vec![128; maps], vec![8, 4, 4, 4, 8, 4]].concat(), "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
         }
     }

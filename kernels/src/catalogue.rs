@@ -4,8 +4,8 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{v3, v4, v5};
-use crate::shared::RingLayout;
+use crate::matmul::{ceiling, persistent, v3, v4, v5};
+use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
 /// Programming Guide, table of technical specifications per compute capability).
@@ -142,11 +142,15 @@ pub enum Kernel {
     V4,
     /// Two consumer warpgroups that share each tile of B.
     V5,
+    /// Blocks that stay, clusters with multicast, an epilogue through TMA stores.
+    Persistent,
+    /// The persistent kernel without its loads: a measure of the tensor cores, with a wrong product.
+    Ceiling,
 }
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 3] = [Kernel::V3, Kernel::V4, Kernel::V5];
+    pub const ALL: [Kernel; 5] = [Kernel::V3, Kernel::V4, Kernel::V5, Kernel::Persistent, Kernel::Ceiling];
 
     /// The name used in entry names and on the command line.
     pub const fn name(self) -> &'static str {
@@ -154,6 +158,8 @@ impl Kernel {
             Kernel::V3 => "v3",
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
+            Kernel::Persistent => "persistent",
+            Kernel::Ceiling => "ceiling",
         }
     }
 
@@ -167,6 +173,10 @@ impl Kernel {
                 "v3 with the pipeline as a type, one wgmma group in flight, and the tile order as a parameter"
             }
             Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
+            Kernel::Persistent => {
+                "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
+            }
+            Kernel::Ceiling => "the persistent kernel without loads: what the tensor cores allow, and a wrong product",
         }
     }
 
@@ -176,6 +186,9 @@ impl Kernel {
             Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
+            Kernel::Persistent | Kernel::Ceiling => {
+                Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
+            }
         }
     }
 
@@ -186,7 +199,24 @@ impl Kernel {
             Kernel::V3 => v3::BAND,
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
+            Kernel::Persistent | Kernel::Ceiling => persistent::BAND,
         }
+    }
+
+    /// Whether the kernel multiplies what it is given. Only [`Kernel::Ceiling`] does not.
+    pub const fn loads(self) -> bool {
+        !matches!(self, Kernel::Ceiling)
+    }
+
+    /// Whether each block walks over many tiles of C, so that the grid is as large as the device and not as
+    /// large as C.
+    pub const fn is_persistent(self) -> bool {
+        matches!(self, Kernel::Persistent | Kernel::Ceiling)
+    }
+
+    /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
+    pub const fn stores_by_tma(self) -> bool {
+        matches!(self, Kernel::Persistent | Kernel::Ceiling)
     }
 }
 
@@ -293,7 +323,12 @@ impl Config {
 
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
-        RingLayout::new(self.element.bytes(), self.tile, self.stages)
+        let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
+        if self.kernel.stores_by_tma() {
+            ring.with_staging(self.kernel.roles().consumer_warpgroups, self.element.bytes(), self.tile.n)
+        } else {
+            ring
+        }
     }
 
     /// Dynamic shared memory of a launch, in bytes.
@@ -301,9 +336,24 @@ impl Config {
         self.layout().bytes()
     }
 
-    /// Blocks of the grid for C of `m`×`n`, one for each tile of it.
+    /// Blocks that cover C of `m`×`n` with one tile each, in whole clusters.
     pub const fn blocks(&self, m: usize, n: usize) -> u64 {
-        m.div_ceil(self.tile.m) as u64 * n.div_ceil(self.tile.n) as u64
+        let clusters_m = m.div_ceil(self.tile.m * self.cluster.m) as u64;
+        let clusters_n = n.div_ceil(self.tile.n * self.cluster.n) as u64;
+        clusters_m * clusters_n * self.cluster.blocks() as u64
+    }
+
+    /// Blocks of the grid for C of `m`×`n` on a device of `multiprocessors`: [`Config::blocks`], or as many as
+    /// run at once where each walks over many tiles.
+    pub const fn grid(&self, m: usize, n: usize, multiprocessors: usize) -> u64 {
+        let blocks = self.blocks(m, n);
+        if !self.kernel.is_persistent() {
+            return blocks;
+        }
+        let cluster = self.cluster.blocks();
+        let clusters_at_once = multiprocessors * self.min_blocks() / cluster;
+        let at_once = if clusters_at_once == 0 { cluster } else { clusters_at_once * cluster } as u64;
+        if blocks < at_once { blocks } else { at_once }
     }
 
     /// The swizzle of both operands' tiles.
@@ -311,20 +361,33 @@ impl Config {
         Swizzle::of_row_bytes(self.tile.k * self.element.bytes())
     }
 
-    /// TMA box of A: elements of K, then rows of A.
+    /// TMA box of A: elements of K, then rows of A. Blocks that share a tile of A load a part each.
     pub const fn a_box(&self) -> [usize; 2] {
-        [self.tile.k, self.tile.m]
+        [self.tile.k, self.tile.m / self.cluster.n]
     }
 
-    /// TMA box of B: elements of K, then rows of B.
+    /// TMA box of B: elements of K, then rows of B. Blocks that share a tile of B load a part each.
     pub const fn b_box(&self) -> [usize; 2] {
-        [self.tile.k, self.tile.n]
+        [self.tile.k, self.tile.n / self.cluster.m]
+    }
+
+    /// TMA box of C where the kernel stores by TMA: columns, then rows.
+    pub const fn c_box(&self) -> [usize; 2] {
+        [slab_columns(self.tile.n), SLAB_ROWS]
+    }
+
+    /// The swizzle of C's slabs in shared memory.
+    pub const fn c_swizzle(&self) -> Swizzle {
+        Swizzle::of_row_bytes(slab_columns(self.tile.n) * self.element.bytes())
     }
 
     /// Blocks that must fit on a multiprocessor at once; written into the PTX as `.minnctapersm`, from
     /// which ptxas takes its register budget. Two or three where the shared memory and the accumulators
     /// allow it, because then one block computes while another fills its ring or stores its tile.
     pub const fn min_blocks(&self) -> usize {
+        if self.kernel.is_persistent() {
+            return 1;
+        }
         let blocks = self.resident_blocks(self.accumulators() + REGISTERS_OVERHEAD);
         match blocks {
             0 => 1,
@@ -358,7 +421,7 @@ impl Config {
         let fragments = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
         let copies = match self.kernel {
             Kernel::V3 => self.stages,
-            Kernel::V4 | Kernel::V5 => 1,
+            Kernel::V4 | Kernel::V5 | Kernel::Persistent | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
     }
@@ -366,7 +429,8 @@ impl Config {
     /// Whether the configuration can run on compute capability 9.0.
     pub const fn verdict(&self) -> Result<(), Refusal> {
         let accumulators = self.accumulators();
-        if accumulators + REGISTERS_OVERHEAD > REGISTERS_PER_THREAD {
+        let registers = if self.kernel.is_persistent() { persistent::CONSUMER_REGISTERS } else { REGISTERS_PER_THREAD };
+        if accumulators + REGISTERS_OVERHEAD > registers {
             return Err(Refusal::Registers { accumulators });
         }
         let wanted = self.shared_bytes();
@@ -378,7 +442,8 @@ impl Config {
 }
 
 /// The spaces of the kernels, each a list of products.
-const COMPILED_SPACES: &[&[&[Config]]] = &[v3::COMPILED, v4::COMPILED, v5::COMPILED];
+const COMPILED_SPACES: &[&[&[Config]]] =
+    &[v3::COMPILED, v4::COMPILED, v5::COMPILED, persistent::COMPILED, ceiling::COMPILED];
 const REFUSED_SPACES: &[&[&[Config]]] = &[v3::REFUSED, v4::REFUSED, v5::REFUSED];
 
 /// Every configuration that is compiled, in the order of the ladder.
@@ -440,3 +505,26 @@ const _: () = {
         i += 1;
     }
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover_c_or_fill_the_device() {
+        for config in COMPILED {
+            let cluster = config.cluster.blocks() as u64;
+            assert_eq!(config.blocks(1, 1), cluster, "{}", config.entry);
+            let (rows, columns) = (config.tile.m * config.cluster.m, config.tile.n * config.cluster.n);
+            assert_eq!(config.blocks(3 * rows, 2 * columns + 1), 9 * cluster, "{}", config.entry);
+            let grid = config.grid(100 * rows, 100 * columns, 132);
+            if config.kernel.is_persistent() {
+                assert_eq!(grid, 132, "{}", config.entry);
+                assert_eq!(config.grid(100 * rows, 100 * columns, 1), cluster, "{}", config.entry);
+            } else {
+                assert_eq!(grid, 10_000 * cluster, "{}", config.entry);
+            }
+            assert_eq!(config.grid(1, 1, 132), cluster, "{}", config.entry);
+        }
+    }
+}

@@ -150,6 +150,18 @@ impl<const STAGES: usize> Consumer<STAGES> {
         self.place.stage
     }
 
+    /// Waits until the current stage has been filled for the first time, and returns it: for a ring whose
+    /// stages are filled once and never released.
+    ///
+    /// # Safety
+    /// As [`Consumer::acquire`].
+    #[inline(always)]
+    pub unsafe fn acquire_first_fill(&self) -> u32 {
+        // SAFETY: as promised by the caller.
+        unsafe { mbarrier::wait(self.ring.full(self.place.stage), 0) };
+        self.place.stage
+    }
+
     /// Goes on to the next stage.
     #[inline(always)]
     pub fn advance(&mut self) {

@@ -5,11 +5,12 @@ use crate::catalogue::Tile;
 /// Bytes of an mbarrier object (PTX ISA, "Size and alignment of mbarrier object").
 pub const MBARRIER_BYTES: usize = 8;
 
-/// A ring of stages, each a tile of A and then a tile of B, followed by the two barriers of each stage.
+/// A ring of stages, each a tile of A and then a tile of B, followed by the staging buffers
+/// of the epilogue, if any, and the two barriers of each stage.
 ///
 /// ```text
 /// 0                                                     barriers()
-/// | A 0 | B 0 | A 1 | B 1 | … | A S-1 | B S-1 | full 0 … full S-1 | empty 0 … empty S-1 |
+/// | A 0 | B 0 | A 1 | B 1 | … | A S-1 | B S-1 | staging | full 0 … full S-1 | empty 0 … empty S-1 |
 /// ```
 ///
 /// Offsets are in bytes from the start of the block's dynamic shared memory, which is aligned to 1024
@@ -23,7 +24,21 @@ pub struct RingLayout {
     pub b_bytes: usize,
     /// Stages of the ring.
     pub stages: usize,
+    /// Bytes of the staging buffers.
+    pub staging_bytes: usize,
 }
+
+/// Columns of the slabs in which a tile of `n` columns goes through a staging buffer: 64 where they
+/// divide it, else 32.
+pub const fn slab_columns(n: usize) -> usize {
+    if n.is_multiple_of(64) { 64 } else { 32 }
+}
+
+/// Rows of a slab: those of one wgmma.
+pub const SLAB_ROWS: usize = 64;
+
+/// Staging buffers of a warpgroup: one is written while TMA reads the other.
+pub const STAGING_BUFFERS: usize = 2;
 
 impl RingLayout {
     /// The layout for elements of `element_bytes` bytes.
@@ -34,7 +49,13 @@ impl RingLayout {
             a_bytes.is_multiple_of(1024) && b_bytes.is_multiple_of(1024),
             "tiles must keep each other aligned to 1024 bytes"
         );
-        RingLayout { a_bytes, b_bytes, stages }
+        RingLayout { a_bytes, b_bytes, stages, staging_bytes: 0 }
+    }
+
+    /// The same with staging buffers for `warpgroups` warpgroups whose tiles have `n` columns.
+    pub const fn with_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
+        let buffer = SLAB_ROWS * slab_columns(n) * element_bytes;
+        RingLayout { staging_bytes: warpgroups * STAGING_BUFFERS * buffer, ..self }
     }
 
     /// Bytes of one stage: what its full barrier expects.
@@ -52,9 +73,14 @@ impl RingLayout {
         self.a(stage) + self.a_bytes
     }
 
+    /// Offset of the staging buffers.
+    pub const fn staging(&self) -> usize {
+        self.stages * self.stage_bytes()
+    }
+
     /// Offset of the first barrier.
     pub const fn barriers(&self) -> usize {
-        self.stages * self.stage_bytes()
+        self.staging() + self.staging_bytes
     }
 
     /// Offset of the barrier that says "stage `stage` is full".

@@ -24,6 +24,17 @@ macro_rules! product {
 }
 pub(crate) use product;
 
+/// `compiled! { NAME, rows, entries { lists } }`: the catalogue rows of every choice as a constant `NAME` and, on
+/// the device, their entry points, from one list.
+macro_rules! compiled {
+    ($name:ident, $rows:ident, $entries:ident { $($list:tt)* }) => {
+        const $name: &[$crate::catalogue::Config] = $crate::space::product!($rows! { $($list)* });
+        #[cfg(target_arch = "nvptx64")]
+        $crate::space::product!($entries! { $($list)* });
+    };
+}
+pub(crate) use compiled;
+
 /// The name of an entry: `v3_f16_128x128x64_s2`.
 macro_rules! entry_name {
     ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal) => {
@@ -78,3 +89,58 @@ macro_rules! entries {
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use entries;
+
+/// As [`rows`], with the cluster's tiles (`[m x n] …`) as a last list.
+macro_rules! clustered_rows {
+    ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal] [$cm:literal x $cn:literal]])*) => {
+        &[$($crate::catalogue::Config {
+            entry: $crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn),
+            kernel: $crate::catalogue::Kernel::$kernel,
+            element: $crate::catalogue::Element::$element,
+            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
+            stages: $stages,
+            cluster: $crate::catalogue::Cluster { m: $cm, n: $cn },
+        }),*]
+    };
+}
+pub(crate) use clustered_rows;
+
+/// The name of an entry with a cluster: `persistent_f16_128x256x64_s4_c2x1`.
+macro_rules! clustered_name {
+    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal, $cm:literal, $cn:literal) => {
+        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages, "_c", $cm, "x", $cn)
+    };
+}
+pub(crate) use clustered_name;
+
+/// As [`entries`], for kernels that also take a tensor map of C, and the cluster as constants.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! clustered_entries {
+    ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal] [$cm:literal x $cn:literal]])*) => {
+        $(const _: () = {
+            use $crate::ptx::param::{TensorMap, param_address};
+            /// # Safety
+            /// Launched as the catalogue row of its name says.
+            #[unsafe(export_name = $crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn))]
+            unsafe extern "ptx-kernel" fn entry(
+                _a: TensorMap, _b: TensorMap, _c: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
+            ) {
+                let a_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 0);
+                let b_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 1);
+                let c_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 2);
+                let out = $crate::epilogue::Output { c, m, n, ldc };
+                const LOADS: bool = $crate::catalogue::Kernel::$kernel.loads();
+                // SAFETY: as promised by whoever launches.
+                unsafe {
+                    $crate::matmul::persistent::device::matmul::<
+                        $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn, LOADS,
+                    >(a_map, b_map, c_map, out, k, band)
+                }
+            }
+        };)*
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use clustered_entries;

@@ -5,6 +5,14 @@
 //!   kernel.
 //! - [`ptxas`] assembles a finished module and reports its registers, spills and tensor-core
 //!   instructions, and refuses what would make it slow or wrong.
+//! - [`parse()`] reads a whole module into the [`ast`] that the simulator runs.
 
+pub mod ast;
+mod error;
 pub mod finish;
+mod lex;
+mod parse;
 pub mod ptxas;
+
+pub use error::{Error, Result};
+pub use parse::parse;

@@ -17,6 +17,11 @@ pub trait Arm {
     /// What is known about it, for the results.
     fn facts(&self) -> BTreeMap<String, Value>;
 
+    /// Whether its result is meant to be the product.
+    fn multiplies(&self) -> bool {
+        true
+    }
+
     /// Puts one product of input set `set` into `stream`.
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()>;
 }
@@ -30,9 +35,18 @@ pub enum ArmSpec {
         name: String,
         /// What is asked for.
         request: Request,
+        /// Rows of tiles that are taken together, where not the kernel's own number.
+        band: Option<u32>,
     },
     /// One row of the catalogue.
-    Config(&'static Config),
+    Config {
+        /// Name of the arm.
+        name: String,
+        /// The row.
+        config: &'static Config,
+        /// As for a kernel.
+        band: Option<u32>,
+    },
     /// cuBLASLt, the fastest of its heuristics' proposals.
     #[cfg(feature = "cublas")]
     CublasLt,
@@ -57,7 +71,7 @@ pub struct Tools<'a> {
 impl ArmSpec {
     /// Reads a list such as `v3,cublas` or `v3_f16_128x128x64_s*,gemmex`: names of kernels, to which
     /// `request` adds tile and stages; names of entries, which may have the wildcards `*` and `?`;
-    /// `cublas`, `gemmex`.
+    /// `cublas`, `gemmex`. After a kernel or an entry `@N` takes the tiles of C in bands of N rows.
     ///
     /// # Errors
     /// When a name is none of these, or matches no kernel of type `element`.
@@ -88,28 +102,43 @@ impl ArmSpec {
             }
             _ => {}
         }
+        let (kernel, band) = match name.split_once('@') {
+            None => (name, None),
+            Some((kernel, rows)) => match rows.parse() {
+                Ok(rows @ 1..) => (kernel, Some(rows)),
+                _ => {
+                    let rule = "what follows @ is a number of rows of tiles, at least 1";
+                    return Err(Error::Syntax { value: name.to_string(), rule });
+                }
+            },
+        };
         // Entry names have underscores, names of kernels have not.
-        if name.contains(['_', '*', '?']) {
-            let pattern = WildMatch::new(name);
+        if kernel.contains(['_', '*', '?']) {
+            let pattern = WildMatch::new(kernel);
             let found: Vec<ArmSpec> = COMPILED
                 .iter()
                 .filter(|config| config.element == element && pattern.matches(config.entry))
-                .map(ArmSpec::Config)
+                .map(|config| ArmSpec::of_config(config, band))
                 .collect();
             if found.is_empty() {
                 return Err(Error::UnknownEntry { entry: name.to_string() });
             }
             return Ok(found);
         }
-        let request = Request { kernel: Some(select::parse_kernel(name)?), ..*request };
-        Ok(vec![ArmSpec::Kernel { name: name.to_string(), request }])
+        let request = Request { kernel: Some(select::parse_kernel(kernel)?), ..*request };
+        Ok(vec![ArmSpec::Kernel { name: name.to_string(), request, band }])
+    }
+
+    /// One row of the catalogue, with its tiles in bands of `band` rows where that is given.
+    pub fn of_config(config: &'static Config, band: Option<u32>) -> ArmSpec {
+        let name = band.map_or(config.entry.to_string(), |band| format!("{}@{band}", config.entry));
+        ArmSpec::Config { name, config, band }
     }
 
     /// Its name in results.
     pub fn name(&self) -> &str {
         match self {
-            ArmSpec::Kernel { name, .. } => name,
-            ArmSpec::Config(config) => config.entry,
+            ArmSpec::Kernel { name, .. } | ArmSpec::Config { name, .. } => name,
             #[cfg(feature = "cublas")]
             ArmSpec::CublasLt => "cublas",
             #[cfg(feature = "cublas")]
@@ -136,11 +165,11 @@ impl ArmSpec {
     /// Gets it ready for `inputs`.
     pub fn prepare<'a, T: Element>(&self, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Box<dyn Arm + 'a>> {
         match self {
-            ArmSpec::Kernel { request, .. } => {
+            ArmSpec::Kernel { request, band, .. } => {
                 let config = select::select(T::KIND, inputs.problem().n(), request)?;
-                Ok(Box::new(KernelArm::new(config, tools, inputs)?))
+                Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?))
             }
-            ArmSpec::Config(config) => Ok(Box::new(KernelArm::new(config, tools, inputs)?)),
+            ArmSpec::Config { config, band, .. } => Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?)),
             #[cfg(feature = "cublas")]
             ArmSpec::CublasLt => Ok(Box::new(super::library::CublasLtArm::new(tools, inputs)?)),
             #[cfg(feature = "cublas")]
@@ -152,14 +181,26 @@ impl ArmSpec {
 /// A kernel of the catalogue.
 struct KernelArm<'a> {
     config: &'static Config,
+    band: Option<u32>,
     // One for each set of inputs.
     plans: Vec<Plan<'a>>,
 }
 
 impl<'a> KernelArm<'a> {
-    fn new<T: Element>(config: &'static Config, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Self> {
-        let plan = |set| tools.gemm.plan(config, inputs.a(set), inputs.b(set), inputs.c_mut(set));
-        Ok(KernelArm { config, plans: (0..inputs.sets()).map(plan).collect::<Result<_>>()? })
+    fn new<T: Element>(
+        config: &'static Config,
+        band: Option<u32>,
+        tools: &Tools<'a>,
+        inputs: &'a Inputs<T>,
+    ) -> Result<Self> {
+        let plan = |set| {
+            let plan = tools.gemm.plan(config, inputs.a(set), inputs.b(set), inputs.c_mut(set))?;
+            Ok(match band {
+                Some(band) => plan.with_band(band),
+                None => plan,
+            })
+        };
+        Ok(KernelArm { config, band, plans: (0..inputs.sets()).map(plan).collect::<Result<_>>()? })
     }
 }
 
@@ -170,6 +211,7 @@ impl Arm for KernelArm<'_> {
         say("entry", self.config.entry.into());
         say("tile", select::tile_name(self.config.tile).into());
         say("stages", self.config.stages.into());
+        say("band", self.band.map_or(self.config.kernel.band() as u64, u64::from).into());
         say("threads", self.config.threads().into());
         say("shared_bytes", self.config.shared_bytes().into());
         if let Some(kernel) = self.plans.first().and_then(Plan::kernel) {
@@ -180,6 +222,10 @@ impl Arm for KernelArm<'_> {
             say("blocks_per_multiprocessor", usage.blocks_per_multiprocessor.into());
         }
         facts
+    }
+
+    fn multiplies(&self) -> bool {
+        self.config.kernel.loads()
     }
 
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {
@@ -205,13 +251,14 @@ mod tests {
         assert_eq!(stages[..2], ["v3_f16_128x128x64_s3", "v3_f16_128x128x64_s2"]);
         assert_eq!(stages.iter().filter(|name| *name == "v3_f16_128x128x64_s3").count(), 1);
         assert!(stages.iter().all(|name| name.starts_with("v3_f16_128x128x64_s")));
+        assert_eq!(names("v3@8,v3_f16_128x128x64_s2@4", Kind::F16).unwrap(), ["v3@8", "v3_f16_128x128x64_s2@4"]);
         let all = names("v3_*", Kind::Bf16).unwrap();
         assert!(all.len() > 10 && all.iter().all(|name| name.contains("bf16")));
     }
 
     #[test]
     fn what_matches_nothing_is_refused() {
-        for list in ["", "v17", "v3_f16_1x1x1_s1", "nothing_*"] {
+        for list in ["", "v17", "v3@0", "v3@x", "v3_f16_1x1x1_s1", "nothing_*"] {
             assert!(names(list, Kind::F16).is_err(), "{list}");
         }
         // An entry of the other element type.

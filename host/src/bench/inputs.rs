@@ -30,38 +30,39 @@ struct Set<T: Element> {
 }
 
 impl<T: Element> Inputs<T> {
-    /// Makes them for a product of M×N×K `sizes` and copies them to the device of `stream`. Each set has
-    /// numbers of its own.
+    /// Makes them for a product of M×N×K `sizes` and copies them to the device of `stream`: so many sets that
+    /// they do not stay in the L2 cache, each with numbers of its own.
     pub fn new(stream: &Stream, sizes: (usize, usize, usize), seed: u64) -> Result<Inputs<T>> {
+        Self::with_sets(stream, sizes, seed, set_count::<T>(stream.device(), sizes))
+    }
+
+    /// As [`Inputs::new`], with one set.
+    pub fn single(stream: &Stream, sizes: (usize, usize, usize), seed: u64) -> Result<Inputs<T>> {
+        Self::with_sets(stream, sizes, seed, 1)
+    }
+
+    fn with_sets(stream: &Stream, sizes: (usize, usize, usize), seed: u64, count: usize) -> Result<Inputs<T>> {
         let (m, n, k) = sizes;
-        let device = stream.device();
-        let count = set_count::<T>(device, sizes);
-        let mut sets = Vec::with_capacity(count);
-        let mut first = None;
-        for set in 0..count {
-            // Different seeds, one beside the other, give unrelated numbers.
-            let a = random::normal::<T>(m, k, seed.wrapping_add(set as u64), random::A)?;
-            let b = random::normal::<T>(n, k, seed.wrapping_add(set as u64), random::B)?;
-            sets.push(Set {
+        // Different seeds, one beside the other, give unrelated numbers.
+        let operands = |set: usize| -> Result<(Matrix<T>, Matrix<T>)> {
+            let seed = seed.wrapping_add(set as u64);
+            Ok((random::normal(m, k, seed, random::A)?, random::normal(n, k, seed, random::B)?))
+        };
+        let upload = |(a, b): &(Matrix<T>, Matrix<T>)| -> Result<Set<T>> {
+            Ok(Set {
                 a: DeviceMatrix::from_host(stream, &a.view())?,
                 b: DeviceMatrix::from_host(stream, &b.view())?,
-                c: DeviceMatrix::new(device, m, n)?,
-            });
-            first.get_or_insert((a, b));
-        }
-        let (host_a, host_b) = match first {
-            Some(first) => first,
-            // There is always one set; this only satisfies the types.
-            None => (Matrix::zeros(m, k)?, Matrix::zeros(n, k)?),
+                c: DeviceMatrix::new(stream.device(), m, n)?,
+            })
         };
-        let padded = |matrix: &DeviceMatrix<T>| matrix.ld();
-        let problem = Problem::with_leading_dimensions(
-            T::KIND,
-            sizes,
-            padded(&sets[0].a),
-            padded(&sets[0].b),
-            padded(&sets[0].c),
-        )?;
+        let first = operands(0)?;
+        let mut sets = vec![upload(&first)?];
+        for set in 1..count {
+            sets.push(upload(&operands(set)?)?);
+        }
+        let Set { a, b, c } = &sets[0];
+        let problem = Problem::with_leading_dimensions(T::KIND, sizes, a.ld(), b.ld(), c.ld())?;
+        let (host_a, host_b) = first;
         Ok(Inputs { host_a, host_b, problem, sets })
     }
 

@@ -40,3 +40,5 @@ pub use once::once;
 pub use regimes::{Burst, burst, products_for};
 #[cfg(feature = "cuda")]
 pub use run::{Options, run};
+#[cfg(feature = "cuda")]
+pub use verify::Verifier;

@@ -30,7 +30,7 @@ fn once_of<T: Element>(device: u32, config: &'static Config, sizes: (usize, usiz
         cublas: None,
         proposals: 0,
     };
-    let inputs = Inputs::<T>::new(&stream, sizes, seed)?;
-    let mut arm = ArmSpec::Config(config).prepare(&tools, &inputs)?;
+    let inputs = Inputs::<T>::single(&stream, sizes, seed)?;
+    let mut arm = ArmSpec::of_config(config, None).prepare(&tools, &inputs)?;
     Verifier::new().check(arm.as_mut(), &stream, &inputs)
 }

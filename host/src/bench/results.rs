@@ -120,6 +120,8 @@ pub enum Check {
         /// ‖C − C₀‖ / ‖C₀‖ with C₀ of the first arm that was right; absent for that one.
         difference: Option<f64>,
     },
+    /// It was not meant to be: the arm measures something else than a product.
+    NotAProduct,
     /// It was not, or the arm failed.
     Failed {
         /// What was wrong.

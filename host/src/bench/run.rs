@@ -247,7 +247,7 @@ impl Session<'_> {
                     results.facts = arm.facts();
                     results.check = verifier.check(arm.as_mut(), stream, inputs)?;
                     match results.check {
-                        Check::Passed { .. } => {
+                        Check::Passed { .. } | Check::NotAProduct => {
                             let burst = Duration::from_secs_f64(settings.burst_s);
                             Some(Runner::new(arm, inputs.sets(), stream, burst)?)
                         }
@@ -266,9 +266,10 @@ impl Session<'_> {
         Ok(runners)
     }
 
-    /// The arm that the others are compared with: cuBLAS, or else the first that is right.
+    /// The arm that the others are compared with: cuBLAS, or else the first that multiplies.
     fn baseline(&self, runners: &[Option<Runner<'_>>]) -> Option<usize> {
-        let right = || runners.iter().enumerate().filter(|(_, runner)| runner.is_some()).map(|(index, _)| index);
+        let multiplies = |index: &usize| runners[*index].as_ref().is_some_and(|runner| runner.arm.multiplies());
+        let right = || (0..runners.len()).filter(multiplies);
         right().find(|&index| self.options.arms[index].is_baseline()).or_else(|| right().next())
     }
 

@@ -29,6 +29,10 @@ pub struct Arguments {
     #[arg(long)]
     stages: Option<usize>,
 
+    /// Cluster of the kernels that are given by name, as MxN tiles.
+    #[arg(long)]
+    cluster: Option<String>,
+
     /// Type of the elements.
     #[arg(long = "type", default_value = "f16", value_name = "f16|bf16")]
     element: String,
@@ -123,7 +127,7 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         let config = ::kernels::catalogue::by_entry(entry).ok_or(Error::UnknownEntry { entry: entry.clone() })?;
         let sizes = *shapes.first().ok_or(Error::Syntax { value: String::new(), rule: "a shape is expected" })?;
         let verdict = match hopper_gemm::bench::once(arguments.device, config, sizes, arguments.seed)? {
-            Check::Passed { .. } => Ok(()),
+            Check::Passed { .. } | Check::NotAProduct => Ok(()),
             Check::Failed { reason } => Err(reason),
         };
         let shown = verdict.as_ref().map_or_else(|reason| format!("wrong: {reason}"), |()| String::from("right"));
@@ -136,6 +140,7 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         kernel: None,
         tile: arguments.tile.as_deref().map(select::parse_tile).transpose()?,
         stages: arguments.stages,
+        cluster: arguments.cluster.as_deref().map(select::parse_cluster).transpose()?,
     };
     let mut settings = if arguments.quick { Settings::QUICK } else { Settings::THOROUGH };
     settings.seed = arguments.seed;

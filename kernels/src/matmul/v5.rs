@@ -22,7 +22,7 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::entries;
-use crate::space::{product, rows};
+use crate::space::{compiled, product, rows};
 
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 2;
@@ -69,6 +69,9 @@ mod device {
         let (tile_row, tile_column) = banded(sreg::block_x(), tiles_m, tiles_n, band);
         let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
         let k_tiles = k.div_ceil(tile.k as u32);
+        // SAFETY: k ≥ 1. Without knowing this, the compiler keeps a second set of accumulators for the case
+        // that the loop over K never runs.
+        unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
         if thread == 0 {
@@ -139,39 +142,16 @@ mod device {
     }
 }
 
-/// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4]
-    }),
-];
+compiled! { SMALL, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6] } }
+compiled! { SHALLOW, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6] } }
+compiled! { DEEP, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4] } }
 
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-});
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6]
-});
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4]
-});
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[SMALL, SHALLOW, DEEP];
 
 /// The configurations of the space that cannot run: their accumulators alone take all registers, or their
 /// ring is larger than shared memory.
 pub const REFUSED: &[&[Config]] = &[
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 256]] [16 32 64] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [5 6]
-    }),
+    product!(rows! { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 256]] [16 32 64] [3 4 5 6] }),
+    product!(rows! { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [5 6] }),
 ];

@@ -106,7 +106,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(arguments.quiet);
-    let request = Request { kernel: arguments.kernel, tile: arguments.tile, stages: arguments.stages };
+    let request =
+        Request { kernel: arguments.kernel, tile: arguments.tile, stages: arguments.stages, ..Request::default() };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
         select::select(T::KIND, usize::MAX, &request)?;

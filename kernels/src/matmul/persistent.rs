@@ -1,0 +1,260 @@
+//! The persistent kernel: blocks that stay, and an epilogue that nobody waits for.
+//!
+//! What changes from v5:
+//!
+//! - As many blocks as multiprocessors are launched, and each walks through tiles of C. The ring goes on
+//!   from one tile to the next: while the consumers store a tile, the producer already loads the next one.
+//! - The epilogue goes through shared memory: `stmatrix` writes a slab of the tile, swizzled, into one of
+//!   two staging buffers of the warpgroup, and TMA stores it while the next slab is written.
+//! - The producer is a whole warpgroup, so that it can give its registers to the consumers
+//!   (`setmaxnreg`). One thread of it works.
+//! - Blocks may form clusters of `CM`×`CN` tiles. Blocks of the same column share their tile of B: each loads a
+//!   part of it and multicasts it to all of them. Likewise for rows and A.
+//! - One thread of each consumer warpgroup releases a stage for all, in every block that writes to it.
+//!
+//! ```text
+//!  warpgroup 0   │ tile 0: MMA MMA MMA … │ store │ tile 1: MMA MMA MMA … │ store │
+//!  warpgroup 1   │ tile 0: MMA MMA MMA … │ store │ tile 1: MMA MMA MMA … │ store │
+//!  producer      │ loads of tile 0 │ loads of tile 1 …     │ loads of tile 2 …
+//!  TMA stores                            ▒▒▒▒▒▒▒▒                        ▒▒▒▒▒▒▒▒
+//! ```
+//!
+//! | barrier | arrivals a phase | who arrives | who waits | first waits on |
+//! |---|---|---|---|---|
+//! | full[s] | 1, and the bytes of both tiles, whoever loads them | the producer; TMA completes the bytes | both warpgroups | 0 |
+//! | empty[s] | 2 for each block that reads what this producer writes | one thread of each warpgroup there | the producer | 1 |
+
+use crate::catalogue::Config;
+#[cfg(target_arch = "nvptx64")]
+use crate::space::clustered_entries;
+use crate::space::{clustered_rows, compiled};
+
+/// Warpgroups that share the rows of a tile.
+pub const CONSUMERS: usize = 2;
+
+/// Rows of clusters in a band of the tile order, unless a launch says otherwise.
+pub const BAND: usize = 16;
+
+/// Registers of each producer thread and of each consumer thread, once `setmaxnreg` has moved them:
+/// 128·40 + 256·232 is what 384 threads have at 168.
+pub const PRODUCER_REGISTERS: usize = 40;
+/// See [`PRODUCER_REGISTERS`].
+pub const CONSUMER_REGISTERS: usize = 232;
+
+#[cfg(target_arch = "nvptx64")]
+pub(super) mod device {
+    use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
+    use crate::catalogue::{Cluster, Tile, WARP, WARPGROUP};
+    use crate::epilogue::{Output, Staging, store_direct};
+    use crate::mainloop::mma_stage;
+    use crate::pipeline::Ring;
+    use crate::ptx::wgmma::Mma;
+    use crate::ptx::{barrier, cluster, control, fence, mbarrier, shared, sreg, tma, wgmma};
+    use crate::shared::RingLayout;
+    use crate::tile_order::banded;
+    use crate::unroll::unroll;
+
+    /// The kernel: C = A·Bᵀ. Tiles of C have `CONSUMERS`·`FRAGMENTS`·64 rows and `N` columns.
+    ///
+    /// `c_map` is the generic address of the tensor map of C, with the catalogue's box and swizzle; it is used
+    /// only where C's rows are aligned for TMA. With `LOADS` false the operands of the first stages stay in
+    /// shared memory and nothing else is loaded: a wrong product at the speed that the tensor cores allow.
+    ///
+    /// # Safety
+    /// Launched as the catalogue says: a whole number of clusters, `k` ≥ 1, `band` ≥ 1, and maps and `out` that
+    /// describe live memory.
+    #[inline(always)]
+    pub unsafe fn matmul<
+        E: Mma<N>,
+        const FRAGMENTS: usize,
+        const N: usize,
+        const K: usize,
+        const STAGES: usize,
+        const CM: usize,
+        const CN: usize,
+        const LOADS: bool,
+    >(
+        a_map: u64,
+        b_map: u64,
+        c_map: u64,
+        out: Output,
+        k: u32,
+        band: u32,
+    ) {
+        let tile = const { Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K } };
+        let layout = const {
+            RingLayout::new(E::BYTES, Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K }, STAGES).with_staging(
+                CONSUMERS,
+                E::BYTES,
+                N,
+            )
+        };
+        let blocks = const { Cluster { m: CM, n: CN } }.blocks() as u32;
+        let base = shared::dynamic();
+        let ring = Ring::<STAGES>::at(base + layout.barriers() as u32);
+        let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
+        let b_of = |stage: u32| a_of(stage) + layout.a_bytes as u32;
+
+        // The grid walks over clusters of tiles. A cluster at the edge may hold tiles outside C: they take
+        // part, their loads read zeros and their stores write nothing.
+        let rank = if blocks > 1 { cluster::rank() } else { 0 };
+        let (rank_m, rank_n) = (rank % CM as u32, rank / CM as u32);
+        let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
+        let clusters = clusters_m * clusters_n;
+        let corner = |index: u32| {
+            let (m, n) = banded(index, clusters_m, clusters_n, band);
+            ((m * CM as u32 + rank_m) * tile.m as u32, (n * CN as u32 + rank_n) * tile.n as u32)
+        };
+        let first = sreg::block_x() / blocks;
+        let step = sreg::blocks_x() / blocks;
+        let k_tiles = k.div_ceil(tile.k as u32);
+        // SAFETY: k ≥ 1. Without knowing this, the compiler keeps a second set of accumulators for the case
+        // that the loop over K never runs.
+        unsafe { core::hint::assert_unchecked(k_tiles > 0) };
+
+        let thread = sreg::thread();
+        if thread == 0 {
+            // A stage of this block is written by itself and by the other blocks of its row and column, so its
+            // consumers release it to all of them.
+            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
+            // barrier below.
+            unsafe { ring.init((CONSUMERS * (CM + CN - 1)) as u32) };
+            fence::mbarrier_init();
+        }
+        // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
+        unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
+
+        if thread >= (CONSUMERS * WARPGROUP) as u32 {
+            // SAFETY: the producer warpgroup walks the ring as the consumers do; the bytes announced are those
+            // that land in this block's stage, the parts that others multicast included.
+            unsafe {
+                control::give_registers::<{ PRODUCER_REGISTERS as u32 }>();
+                if thread < (CONSUMERS * WARPGROUP + WARP) as u32 && control::elect() {
+                    let same_row = {
+                        let mut mask = 0u16;
+                        unroll!(J in 0..CN => { mask |= 1 << (J * CM); });
+                        mask << rank_m
+                    };
+                    let same_column = ((1u16 << CM) - 1) << (rank_n * CM as u32);
+                    // This block's part of the tiles that it shares.
+                    let a_part = const { CONSUMERS * FRAGMENTS * 64 / CN } as u32;
+                    let b_part = const { N / CM } as u32;
+                    let row_bytes = const { K * E::BYTES } as u32;
+
+                    let mut producer = ring.producer();
+                    let mut filled = 0;
+                    let mut index = first;
+                    while index < clusters && (LOADS || filled < STAGES as u32) {
+                        let (row, column) = corner(index);
+                        for k_tile in 0..k_tiles {
+                            if !LOADS && filled == STAGES as u32 {
+                                break;
+                            }
+                            let stage = producer.acquire();
+                            let full = ring.full(stage);
+                            let column_k = (k_tile * tile.k as u32) as i32;
+                            mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
+                            if CN > 1 {
+                                let a = a_of(stage) + rank_n * a_part * row_bytes;
+                                let row = row + rank_n * a_part;
+                                tma::load_2d_multicast(a, a_map, column_k, row as i32, full, same_row);
+                            } else {
+                                tma::load_2d(a_of(stage), a_map, column_k, row as i32, full);
+                            }
+                            if CM > 1 {
+                                let b = b_of(stage) + rank_m * b_part * row_bytes;
+                                let column = column + rank_m * b_part;
+                                tma::load_2d_multicast(b, b_map, column_k, column as i32, full, same_column);
+                            } else {
+                                tma::load_2d(b_of(stage), b_map, column_k, column as i32, full);
+                            }
+                            producer.advance();
+                            filled += 1;
+                        }
+                        index += step;
+                    }
+                    if LOADS {
+                        producer.drain(filled);
+                    }
+                }
+            }
+        } else {
+            let warpgroup = thread / WARPGROUP as u32;
+            let in_group = thread % WARPGROUP as u32;
+            // This warpgroup's share of the tile's rows.
+            let share = warpgroup * (FRAGMENTS * 64) as u32;
+            // Thread i of the warpgroup releases to block i of the cluster, if that block writes here.
+            let releases = in_group < blocks && (in_group % CM as u32 == rank_m || in_group / CM as u32 == rank_n);
+            let release = |stage: u32| {
+                if LOADS && releases {
+                    // SAFETY: the peer's barrier is initialised, counts this arrival, and its block does not
+                    // exit before the cluster's barrier at the end.
+                    unsafe {
+                        if blocks > 1 {
+                            mbarrier::arrive_remote(cluster::map_shared(ring.empty(stage), in_group));
+                        } else {
+                            mbarrier::arrive(ring.empty(stage));
+                        }
+                    }
+                }
+            };
+            let mut staging = Staging::<N>::new(base + layout.staging() as u32, warpgroup, E::BYTES);
+            let through_tma = out.takes_tma();
+
+            // SAFETY: the producer warpgroup gives what the two consumers take here.
+            unsafe { control::take_registers::<{ CONSUMER_REGISTERS as u32 }>() };
+            let mut consumer = ring.consumer();
+            let mut index = first;
+            while index < clusters {
+                let (row, column) = corner(index);
+                // SAFETY: all-zero bits are valid f32 values.
+                let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+                let mut previous = 0;
+                for k_tile in 0..k_tiles {
+                    // SAFETY: as in v4; the stage of the ceiling's operands is full for ever once filled.
+                    unsafe {
+                        let stage = if LOADS { consumer.acquire() } else { consumer.acquire_first_fill() };
+                        wgmma::fence();
+                        let a = a_of(stage) + share * (K * E::BYTES) as u32;
+                        mma_stage::<E, FRAGMENTS, N, K>(&mut d, a, b_of(stage), k_tile > 0);
+                        wgmma::commit_group();
+                        wgmma::wait_group::<1>();
+                        if k_tile > 0 {
+                            release(previous);
+                        }
+                        previous = stage;
+                        consumer.advance();
+                    }
+                }
+                wgmma::wait_group::<0>();
+                release(previous);
+
+                unroll!(FRAGMENT in 0..FRAGMENTS => {
+                    let row = row + share + 64 * FRAGMENT as u32;
+                    // SAFETY: no MMA is in flight, and each warpgroup stores its own rows.
+                    unsafe {
+                        let d = d.get_unchecked(FRAGMENT);
+                        if through_tma {
+                            staging.store::<E>(d, c_map, row, column);
+                        } else {
+                            store_direct::<E, N>(d, &out, row, column);
+                        }
+                    }
+                });
+                index += step;
+            }
+            staging.finish();
+        }
+        // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
+        if blocks > 1 {
+            // SAFETY: all threads of the cluster come here.
+            unsafe { cluster::sync() };
+        }
+    }
+}
+
+compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+compiled! { MEDIUM, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[LARGE, MEDIUM];

@@ -1,0 +1,460 @@
+//! wgmma: issue by four warps, execution by the tensor cores some time before the wait.
+
+use kernels::catalogue::Swizzle;
+use ptx::ast::*;
+
+use super::{Exec, Site};
+use crate::clock::Epoch;
+use crate::cluster::{Cluster, Flow, Operation, What};
+use crate::report::Kind;
+use crate::shared::{Proxy, Reader, Shared};
+use crate::tensor_core::{self, DEPTH, Half};
+use crate::timing;
+use crate::warp::{Lanes, Wait};
+
+/// Rows of a wgmma.
+const ROWS: usize = 64;
+
+/// Buffers that wgmmas use one after the other.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    a: tensor_core::Operand,
+    b: tensor_core::Operand,
+    rows: Vec<[u16; DEPTH]>,
+    chunks: Vec<u32>,
+}
+
+impl Scratch {
+    /// Both operands, for `mma.sync`.
+    pub fn operands(&mut self) -> (&mut tensor_core::Operand, &mut tensor_core::Operand) {
+        (&mut self.a, &mut self.b)
+    }
+}
+
+/// A matrix descriptor (PTX ISA, "Matrix Descriptor Format"), in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Descriptor {
+    pub start: u32,
+    leading: u32,
+    stride: u32,
+    base_offset: u32,
+    pub swizzle: Swizzle,
+}
+
+impl Descriptor {
+    pub fn decode(bits: u64) -> Descriptor {
+        let field = |at: u32| (bits >> at & 0x3fff) as u32 * 16;
+        Descriptor {
+            start: field(0),
+            leading: field(16),
+            stride: field(32),
+            base_offset: (bits >> 49 & 7) as u32,
+            swizzle: match bits >> 62 {
+                0 => Swizzle::None,
+                1 => Swizzle::B128,
+                2 => Swizzle::B64,
+                _ => Swizzle::B32,
+            },
+        }
+    }
+
+    /// Shared addresses of the 16-byte pieces of a tile of `rows` × 16 elements of two bytes.
+    ///
+    /// K-major: two pieces a row, each eight elements of K. MN-major (`transposed`): for each of the
+    /// sixteen rows of K, `rows` / 8 pieces of eight elements of M or N.
+    fn chunks(&self, rows: usize, transposed: bool, out: &mut Vec<u32>) {
+        out.clear();
+        let span = self.swizzle.span() as u32;
+        let wrap = |linear: u32| self.swizzle.apply(linear as usize) as u32;
+        if transposed {
+            for k in 0..DEPTH as u32 {
+                for piece in 0..rows as u32 / 8 {
+                    out.push(if span == 0 {
+                        self.start + piece * self.stride + k / 8 * self.leading + k % 8 * 16
+                    } else {
+                        let (slab, inside) = (piece / (span / 16), piece % (span / 16));
+                        wrap(self.start + slab * self.leading + k / 8 * self.stride + k % 8 * span + inside * 16)
+                    });
+                }
+            }
+        } else {
+            for row in 0..rows as u32 {
+                for piece in 0..2 {
+                    out.push(if span == 0 {
+                        self.start + row / 8 * self.stride + piece * self.leading + row % 8 * 16
+                    } else {
+                        wrap(self.start + row / 8 * self.stride + row % 8 * span + piece * 16)
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The tile behind `chunks`, as rows of sixteen elements of K.
+fn gather(shared: &Shared, chunks: &[u32], rows: usize, transposed: bool, out: &mut Vec<[u16; DEPTH]>) {
+    out.clear();
+    out.resize(rows, [0; DEPTH]);
+    for (i, &address) in chunks.iter().enumerate() {
+        let bytes = shared.slice(address, 16);
+        let element = |e: usize| u16::from_le_bytes([bytes[2 * e], bytes[2 * e + 1]]);
+        for e in 0..8 {
+            if transposed {
+                let (k, piece) = (i / (rows / 8), i % (rows / 8));
+                out[piece * 8 + e][k] = element(e);
+            } else {
+                out[i / 2][i % 2 * 8 + e] = element(e);
+            }
+        }
+    }
+}
+
+impl Cluster<'_> {
+    /// Checks that a whole warpgroup is there to execute a wgmma instruction, this warp converged.
+    pub fn warpgroup_aligned(&self, site: Site) -> Exec<()> {
+        self.aligned(site)?;
+        // Some of the others may have left already: they have then done their part.
+        let group = site.w / 4;
+        if self.blocks[site.b].warps.len() >= group * 4 + 4 {
+            return Ok(());
+        }
+        let message = format!("a wgmma instruction needs a whole warpgroup: warps {} to {}", group * 4, group * 4 + 3);
+        Err(self.fault(Kind::Divergence, site, message))
+    }
+
+    /// Checks that an ordinary instruction touches no register that a wgmma in flight uses.
+    pub fn registers_at_rest(&self, site: Site) -> Exec<()> {
+        let warp = &self.blocks[site.b].warps[site.w];
+        for &register in &self.cx.operands[site.pc as usize] {
+            if warp.flight[register as usize] > warp.wgmma_retired {
+                let name = &self.cx.program.entry.registers[register as usize].name;
+                let line = self.cx.program.line(warp.flight_pc[register as usize]);
+                let message = format!(
+                    "register {name} is touched while the wgmma of line {line} uses it: no wgmma.wait_group lies between"
+                );
+                return Err(self.fault(Kind::RegisterInFlight, site, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// A descriptor, which all lanes must share.
+    fn descriptor(&self, site: Site, operand: &Operand) -> Exec<u64> {
+        let lanes = self.value(site.b, site.w, operand);
+        if lanes.iter().any(|&value| value != lanes[0]) {
+            let message = "the lanes of a warp give different matrix descriptors".to_string();
+            return Err(self.fault(Kind::InvalidOperand, site, message));
+        }
+        Ok(lanes[0])
+    }
+
+    pub fn wgmma(&mut self, site: Site, wgmma: &Wgmma) -> Exec<Flow> {
+        self.warpgroup_aligned(site)?;
+        self.wgmma_registers(site, wgmma)?;
+        let a = match &wgmma.a {
+            WgmmaA::Descriptor(operand) => self.descriptor(site, operand)?,
+            WgmmaA::Registers(_) => 0,
+        };
+        let b = self.descriptor(site, &wgmma.b)?;
+        let scale_d = match wgmma.scale_d {
+            ScaleD::Const(value) => value,
+            ScaleD::Pred(pred) => self.pred_use(site.b, site.w, pred) & 1 == 1,
+        };
+        let group = site.w / 4;
+        let now = self.path(site).time;
+        let warp = &self.blocks[site.b].warps[site.w];
+        let (issued, open_group) = (warp.wgmma_issued, warp.wgmma_groups);
+        let number = issued + 1;
+        let queue = &mut self.blocks[site.b].groups[group];
+        let at = (issued - queue.executed) as usize;
+        if at == queue.queue.len() {
+            queue.queue.push_back(Operation { pc: site.pc, a, b, scale_d, issued: 0, ready: 0 });
+        }
+        let operation = &mut queue.queue[at];
+        if (operation.pc, operation.a, operation.b, operation.scale_d) != (site.pc, a, b, scale_d) {
+            let line = self.cx.program.line(operation.pc);
+            let message = format!(
+                "the warps of a warpgroup issue different wgmmas: another one's operation {number} is that of line {line}, or has other descriptors"
+            );
+            return Err(self.fault(Kind::Divergence, site, message));
+        }
+        operation.issued |= 1 << (site.w % 4);
+        operation.ready = operation.ready.max(now + timing::WGMMA_ISSUE);
+        let dimension = queue.dimension;
+        // The tiles are read some time from now until the group is waited for.
+        let a_tile = matches!(wgmma.a, WgmmaA::Descriptor(_)).then(|| Descriptor::decode(a));
+        let b_tile = Descriptor::decode(b);
+        let what = What::Wgmma { a: a_tile.map_or(0, |d| d.start), b: b_tile.start, operation: number };
+        let action = self.action(site.event(what));
+        let reader = Reader { epoch: Epoch { dimension, time: open_group as u32 + 1 }, action };
+        let mut sources = [None; 2];
+        if let Some(tile) = a_tile {
+            sources[0] = self.tile_is_there(site, tile, ROWS, wgmma.transpose[0], reader, "A")?;
+        }
+        sources[1] = self.tile_is_there(site, b_tile, wgmma.n as usize, wgmma.transpose[1], reader, "B")?;
+        self.tiles_match(site, sources)?;
+        if site.w % 4 == 0 {
+            self.note(what, site.b, site.w, site.mask, site.pc);
+        }
+        self.progress += 1;
+        let warp = &mut self.blocks[site.b].warps[site.w];
+        warp.wgmma_issued = number;
+        let a_registers: &[Reg] = match &wgmma.a {
+            WgmmaA::Registers(registers) => registers,
+            WgmmaA::Descriptor(_) => &[],
+        };
+        for register in wgmma.d.iter().chain(a_registers) {
+            warp.flight[register.0 as usize] = number;
+            warp.flight_pc[register.0 as usize] = site.pc;
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The rules for the registers of a wgmma about to be issued.
+    fn wgmma_registers(&self, site: Site, wgmma: &Wgmma) -> Exec<()> {
+        let warp = &self.blocks[site.b].warps[site.w];
+        let name = |register: Reg| &self.cx.program.entry.registers[register.0 as usize].name;
+        if warp.fences == 0 {
+            let message = "no wgmma.fence was executed before the first wgmma".to_string();
+            return Err(self.fault(Kind::MissingWgmmaFence, site, message));
+        }
+        let a: &[Reg] = match &wgmma.a {
+            WgmmaA::Registers(registers) => registers,
+            WgmmaA::Descriptor(_) => &[],
+        };
+        for &register in wgmma.d.iter().chain(a) {
+            let i = register.0 as usize;
+            if warp.written[i] == warp.fences + 1 {
+                let message = format!("register {} was written after the last wgmma.fence", name(register));
+                return Err(self.fault(Kind::MissingWgmmaFence, site, message));
+            }
+        }
+        // Accumulators may pass from one wgmma in flight to the next only if both have the same shape.
+        for &register in wgmma.d.iter().chain(a) {
+            let i = register.0 as usize;
+            if warp.flight[i] > warp.wgmma_retired {
+                let before = &self.cx.program.entry.body[warp.flight_pc[i] as usize].op;
+                let same = matches!(before, Op::Wgmma(before) if before.d == wgmma.d) && !a.contains(&register);
+                let read_only = matches!(before, Op::Wgmma(before) if !before.d.contains(&register)) && a.contains(&register);
+                if !same && !read_only {
+                    let line = self.cx.program.line(warp.flight_pc[i]);
+                    let message = format!(
+                        "register {} is in use by the wgmma of line {line}, whose accumulators are not the same ones",
+                        name(register)
+                    );
+                    return Err(self.fault(Kind::RegisterInFlight, site, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a tile may be read, and notes that it will be. Returns the action of the load that
+    /// brought its first bytes, if a bulk load did.
+    fn tile_is_there(
+        &mut self,
+        site: Site,
+        tile: Descriptor,
+        rows: usize,
+        transposed: bool,
+        reader: Reader,
+        which: &str,
+    ) -> Exec<Option<u32>> {
+        if tile.base_offset != 0 {
+            let message = format!("base offset {} of {which}'s descriptor is not modelled", tile.base_offset);
+            return Err(self.fault(Kind::InvalidOperand, site, message));
+        }
+        let mut chunks = std::mem::take(&mut self.scratch.chunks);
+        tile.chunks(rows, transposed, &mut chunks);
+        if let Some(&bad) = chunks.iter().find(|&&address| !self.in_shared(address, 16)) {
+            let message = format!("the tile of {which} reaches shared address {bad:#x}, outside the block's memory");
+            return Err(self.fault(Kind::OutOfBounds, site, message));
+        }
+        let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
+        let shared = &mut self.blocks[site.b].shared;
+        let mut result = Ok(());
+        // Neighbouring pieces are checked together.
+        let mut i = 0;
+        while i < chunks.len() && result.is_ok() {
+            let start = i;
+            while i + 1 < chunks.len() && chunks[i + 1] == chunks[i] + 16 {
+                i += 1;
+            }
+            i += 1;
+            let length = (i - start) * 16;
+            result = shared.read(&mut self.accesses, chunks[start], length, reader, &knowledge, Proxy::Async);
+        }
+        self.blocks[site.b].warps[site.w].knowledge = knowledge;
+        let first = chunks[0];
+        self.scratch.chunks = chunks;
+        result.map_err(|conflict| {
+            self.conflict((site.b, site.w, site.mask, site.pc), site.b, conflict, false, &format!("a wgmma ({which})"))
+        })?;
+        let action = self.accesses.get(self.blocks[site.b].shared.writer_at(first)).action;
+        let What::CopyIn { map, .. } = self.actions[action as usize].what else { return Ok(None) };
+        if let Some((_, _, map)) = self.cx.maps.iter().find(|m| m.1 == map)
+            && map.swizzle != tile.swizzle
+        {
+            let message = format!(
+                "{which}'s descriptor has swizzle {:?}, but its tile was copied with swizzle {:?}",
+                tile.swizzle, map.swizzle
+            );
+            let mut finding = self.fault(Kind::SwizzleMismatch, site, message);
+            finding.notes.push(format!("the load: {}", self.describe(&self.actions[action as usize])));
+            return Err(finding);
+        }
+        Ok(Some(action))
+    }
+
+    /// Where the launch is a product: A and B must be tiles of A and B that start at the same place in K.
+    fn tiles_match(&self, site: Site, sources: [Option<u32>; 2]) -> Exec<()> {
+        let (Some(product), [Some(a), Some(b)]) = (self.cx.options.product, sources) else { return Ok(()) };
+        let (What::CopyIn { map: a_map, at: a_at, .. }, What::CopyIn { map: b_map, at: b_at, .. }) =
+            (self.actions[a as usize].what, self.actions[b as usize].what)
+        else {
+            return Ok(());
+        };
+        let message = if [a_map, b_map] != product {
+            format!("the tile used as A comes from parameter {a_map} and that as B from {b_map}; they should be {} and {}", product[0], product[1])
+        } else if a_at[0] != b_at[0] {
+            format!("a tile of A at k = {} is multiplied with one of B at k = {}: are coordinates swapped?", a_at[0], b_at[0])
+        } else {
+            return Ok(());
+        };
+        let mut finding = self.fault(Kind::WrongTile, site, message);
+        for action in [a, b] {
+            finding.notes.push(format!("the load: {}", self.describe(&self.actions[action as usize])));
+        }
+        Err(finding)
+    }
+
+    pub fn wgmma_commit(&mut self, site: Site) -> Exec<Flow> {
+        self.warpgroup_aligned(site)?;
+        let warp = &mut self.blocks[site.b].warps[site.w];
+        let (issued, number) = (warp.wgmma_issued, warp.wgmma_groups);
+        warp.wgmma_groups += 1;
+        let groups = &mut self.blocks[site.b].groups[site.w / 4].groups;
+        if number == groups.len() {
+            groups.push(issued);
+        } else if groups[number] != issued {
+            let message = format!(
+                "the warps of a warpgroup commit different wgmma groups: {issued} operations here, {} in another warp",
+                groups[number]
+            );
+            return Err(self.fault(Kind::Divergence, site, message));
+        }
+        Ok(Flow::Next)
+    }
+
+    pub fn wgmma_wait(&mut self, site: Site, pending: u32) -> Exec<Flow> {
+        self.warpgroup_aligned(site)?;
+        let committed = self.blocks[site.b].warps[site.w].wgmma_groups;
+        let target = committed.saturating_sub(pending as usize);
+        if target == 0 {
+            return Ok(Flow::Next);
+        }
+        let group = &self.blocks[site.b].groups[site.w / 4];
+        let operations = group.groups[target - 1];
+        if group.executed < operations {
+            return Ok(Flow::Wait(Wait::Wgmma { operations }));
+        }
+        let dimension = group.dimension;
+        let warp = &mut self.blocks[site.b].warps[site.w];
+        warp.wgmma_retired = warp.wgmma_retired.max(operations);
+        warp.knowledge.all.learn(Epoch { dimension, time: target as u32 });
+        if site.w % 4 == 0 {
+            self.note(What::WgmmaWait { operations }, site.b, site.w, site.mask, site.pc);
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The tensor cores execute the oldest operation of a warpgroup.
+    pub fn run_wgmma(&mut self, b: usize, group: usize) -> Exec<()> {
+        let program = self.cx.program;
+        let Some(operation) = self.blocks[b].groups[group].queue.pop_front() else { return Ok(()) };
+        let Op::Wgmma(wgmma) = &program.entry.body[operation.pc as usize].op else { return Ok(()) };
+        self.progress += 1;
+        let half = if wgmma.a_type == Type::F16 { Half::F16 } else { Half::Bf16 };
+        let n = wgmma.n as usize;
+        let Scratch { a, b: right, rows, chunks } = &mut self.scratch;
+        let block = &mut self.blocks[b];
+        match &wgmma.a {
+            WgmmaA::Descriptor(_) => {
+                Descriptor::decode(operation.a).chunks(ROWS, wgmma.transpose[0], chunks);
+                gather(&block.shared, chunks, ROWS, wgmma.transpose[0], rows);
+            }
+            WgmmaA::Registers(registers) => {
+                rows.clear();
+                rows.resize(ROWS, [0; DEPTH]);
+                for (w, warp) in block.warps[group * 4..group * 4 + 4].iter().enumerate() {
+                    for (i, register) in registers.iter().enumerate() {
+                        let lanes: &Lanes = &warp.regs[register.0 as usize];
+                        for (lane, &value) in lanes.iter().enumerate() {
+                            let row = 16 * w + lane / 4 + 8 * (i % 2);
+                            let k = 2 * (lane % 4) + 8 * (i / 2);
+                            rows[row][k] = value as u16;
+                            rows[row][k + 1] = (value >> 16) as u16;
+                        }
+                    }
+                }
+            }
+        }
+        a.fill(half, rows, wgmma.negate[0]);
+        Descriptor::decode(operation.b).chunks(n, wgmma.transpose[1], chunks);
+        gather(&block.shared, chunks, n, wgmma.transpose[1], rows);
+        right.fill(half, rows, wgmma.negate[1]);
+        for (w, warp) in block.warps[group * 4..group * 4 + 4].iter_mut().enumerate() {
+            for (i, register) in wgmma.d.iter().enumerate() {
+                let lanes = &mut warp.regs[register.0 as usize];
+                for (lane, value) in lanes.iter_mut().enumerate() {
+                    let row = 16 * w + lane / 4 + 8 * (i % 4 / 2);
+                    let column = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+                    let c = if operation.scale_d { f32::from_bits(*value as u32) } else { 0.0 };
+                    *value = u64::from(tensor_core::dot(half, a, row, right, column, c).to_bits());
+                }
+            }
+        }
+        let start = operation.ready.max(block.tensor_free);
+        let end = start + timing::wgmma_cycles(wgmma.n);
+        block.tensor_free = end;
+        let queue = &mut block.groups[group];
+        queue.executed += 1;
+        queue.time = end;
+        let number = queue.executed;
+        self.note(What::WgmmaRun { operation: number }, b, group * 4, u32::MAX, operation.pc);
+        self.span_wgmma(b, group, start, end, operation.pc);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_decode() {
+        let bits = 0x2000 >> 4 | 1 << 16 | (1024 >> 4) << 32 | 1 << 62;
+        let tile = Descriptor::decode(bits);
+        assert_eq!((tile.start, tile.leading, tile.stride), (0x2000, 16, 1024));
+        assert_eq!(tile.swizzle, Swizzle::B128);
+        let mut chunks = Vec::new();
+        tile.chunks(64, false, &mut chunks);
+        // Row 3, first eight elements of K: piece 0 XOR 3.
+        assert_eq!(chunks[6], 0x2000 + 3 * 128 + 3 * 16);
+        // Row 9 is the second row of the second atom.
+        assert_eq!(chunks[19], 0x2000 + 1024 + 128);
+    }
+
+    #[test]
+    fn both_majors_cover_the_same_tile() {
+        for swizzle in [1u64, 2, 3] {
+            let span = [128u32, 64, 32][swizzle as usize - 1];
+            let tile = Descriptor::decode(0x2000 >> 4 | u64::from(span * 16 >> 4) << 16 | u64::from(8 * span >> 4) << 32 | swizzle << 62);
+            let mut chunks = Vec::new();
+            tile.chunks(64, true, &mut chunks);
+            chunks.sort_unstable();
+            chunks.dedup();
+            assert_eq!(chunks.len(), 128, "no piece is named twice");
+        }
+    }
+}

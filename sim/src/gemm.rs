@@ -1,0 +1,307 @@
+//! The kernels of the catalogue on host slices.
+
+use kernels::catalogue::{Config, Element};
+use ptx::ast::Rounding;
+
+use crate::float::{BF16, F16, Format};
+use crate::launch::{Argument, Launch, Options};
+use crate::memory::{Access, BufferId, Memory};
+use crate::program::{LoadError, Program};
+use crate::report::{Finding, Kind, Place};
+use crate::run::{Control, Outcome, run};
+use crate::schedule::Schedule;
+use crate::tensor_core::{self, DEPTH, Half};
+use crate::tensor_map::TensorMap;
+
+/// Bytes after C that no kernel may touch: part of C's buffer, checked after each run.
+const GUARD: usize = 256;
+/// What C and its guard hold before a run: a NaN in both formats.
+const POISON: u16 = 0x7fff;
+
+/// A product C = A·Bᵀ of row-major matrices of 16-bit elements: A is M×K, B is N×K, C is M×N.
+#[derive(Clone, Copy, Debug)]
+pub struct Product<'a> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Rows of B, columns of C.
+    pub n: usize,
+    /// Columns of A and B.
+    pub k: usize,
+    /// Bits of A's elements, `lda` from one row to the next.
+    pub a: &'a [u16],
+    /// Elements from one row of A to the next: at least K, a multiple of 8.
+    pub lda: usize,
+    /// Bits of B's elements.
+    pub b: &'a [u16],
+    /// Elements from one row of B to the next: at least K, a multiple of 8.
+    pub ldb: usize,
+    /// Elements from one row of C to the next: at least N.
+    pub ldc: usize,
+    /// Multiprocessors of the device: persistent kernels launch a block for each of them at most. An H200
+    /// has 132; fewer make their blocks walk over more tiles.
+    pub multiprocessors: usize,
+}
+
+/// Why a product was not computed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The kernel cannot be loaded.
+    Load(LoadError),
+    /// A size or slice that does not fit.
+    Argument(String),
+    /// A fault of the kernel.
+    Finding(Box<Finding>),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Load(error) => error.fmt(f),
+            Error::Argument(message) => f.write_str(message),
+            Error::Finding(finding) => finding.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Error {
+        Error::Load(error)
+    }
+}
+
+impl From<Box<Finding>> for Error {
+    fn from(finding: Box<Finding>) -> Error {
+        Error::Finding(finding)
+    }
+}
+
+impl Product<'_> {
+    /// Checks that the slices hold the matrices and that TMA can read A and B.
+    ///
+    /// # Errors
+    /// Names the argument, its value and the rule.
+    pub fn check(&self) -> Result<(), Error> {
+        let error = |message: String| Err(Error::Argument(message));
+        for (name, value) in [("m", self.m), ("n", self.n), ("k", self.k)] {
+            if value == 0 || value > 1 << 20 {
+                return error(format!("{name} is {value}: the simulator takes 1 to 2^20"));
+            }
+        }
+        for (name, slice, rows, columns, leading) in
+            [("a", self.a, self.m, self.k, self.lda), ("b", self.b, self.n, self.k, self.ldb)]
+        {
+            if leading < columns || leading % 8 != 0 {
+                return error(format!("ld{name} is {leading}: must be a multiple of 8 and at least k = {columns}"));
+            }
+            let wanted = (rows - 1) * leading + columns;
+            if slice.len() < wanted {
+                return error(format!("{name} has {} elements: the matrix needs {wanted}", slice.len()));
+            }
+        }
+        if self.ldc < self.n {
+            return error(format!("ldc is {}: must be at least n = {}", self.ldc, self.n));
+        }
+        Ok(())
+    }
+
+    /// Multiply-adds of the product.
+    pub fn work(&self) -> u64 {
+        self.m as u64 * self.n as u64 * self.k as u64
+    }
+
+    /// Elements of C from the first to the last.
+    const fn c_len(&self) -> usize {
+        (self.m - 1) * self.ldc + self.n
+    }
+
+    /// Blocks of the grid: a whole number of clusters.
+    fn blocks(&self, config: &Config) -> usize {
+        let cluster = config.cluster;
+        let clusters =
+            self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
+        let resident = (self.multiprocessors / cluster.blocks()).max(1);
+        let clusters = if config.kernel.is_persistent() { clusters.min(resident) } else { clusters };
+        clusters * cluster.blocks()
+    }
+
+    /// Memory with the three matrices, and the launch of `config` over it.
+    pub fn launch(&self, config: &Config) -> (Memory, Launch, BufferId) {
+        let mut memory = Memory::new();
+        let bytes = |slice: &[u16]| slice.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let a = memory.insert("A", &bytes(self.a), Access::Read);
+        let b = memory.insert("B", &bytes(self.b), Access::Read);
+        let c = memory.insert("C", &bytes(&vec![POISON; self.c_len() + GUARD / 2]), Access::ReadWrite);
+        let map = |buffer, rows: usize, leading: usize, extents: [usize; 2]| {
+            let shape = [rows as u64, self.k as u64, leading as u64];
+            TensorMap::matrix(memory.address(buffer), 2, shape, extents.map(|e| e as u32), config.swizzle())
+        };
+        let a_map = map(a, self.m, self.lda, config.a_box());
+        let b_map = map(b, self.n, self.ldb, config.b_box());
+        let mut arguments = vec![Argument::TensorMap(a_map.clone()), Argument::TensorMap(b_map)];
+        if config.kernel.stores_by_tma() {
+            let shape = [self.m, self.n, self.ldc].map(|extent| extent as u64);
+            let extents = config.c_box().map(|extent| extent as u32);
+            let c_map = TensorMap::matrix(memory.address(c), 2, shape, extents, config.c_swizzle());
+            // Where TMA cannot write C, the kernel stores directly and leaves the map alone; any will do.
+            arguments.push(Argument::TensorMap(if c_map.check().is_ok() { c_map } else { a_map }));
+        }
+        arguments.extend([
+            Argument::U64(memory.address(c)),
+            Argument::U32(self.m as u32),
+            Argument::U32(self.n as u32),
+            Argument::U32(self.k as u32),
+            Argument::U64(self.ldc as u64),
+            Argument::U32(config.kernel.band() as u32),
+        ]);
+        let launch = Launch {
+            grid: [self.blocks(config) as u32, 1, 1],
+            cluster: [config.cluster.blocks() as u32, 1, 1],
+            block: [config.threads() as u32, 1, 1],
+            shared_bytes: config.shared_bytes() as u32,
+            arguments,
+        };
+        (memory, launch, c)
+    }
+
+    /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
+    /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type.
+    pub fn reference(&self, config: &Config) -> Vec<u16> {
+        let (half, format) = formats(config.element);
+        let steps = self.k.next_multiple_of(config.tile.k) / DEPTH;
+        let apart = |slice: &[u16], rows: usize, leading: usize, step: usize| {
+            let mut tile = vec![[0u16; DEPTH]; rows];
+            for (row, out) in tile.iter_mut().enumerate() {
+                let (start, end) = (self.k.min(step * DEPTH), self.k.min((step + 1) * DEPTH));
+                out[..end - start].copy_from_slice(&slice[row * leading + start..row * leading + end]);
+            }
+            let mut operand = tensor_core::Operand::default();
+            operand.fill(half, &tile, false);
+            operand
+        };
+        let mut sums = vec![0f32; self.m * self.n];
+        for step in 0..steps {
+            let a = apart(self.a, self.m, self.lda, step);
+            let b = apart(self.b, self.n, self.ldb, step);
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = tensor_core::dot(half, &a, i / self.n, &b, i % self.n, *sum);
+            }
+        }
+        sums.iter().map(|&sum| format.encode(f64::from(sum), Rounding::Nearest) as u16).collect()
+    }
+}
+
+const fn formats(element: Element) -> (Half, Format) {
+    match element {
+        Element::F16 => (Half::F16, F16),
+        Element::Bf16 => (Half::Bf16, BF16),
+    }
+}
+
+/// The options for kernels of the catalogue: names of their tiles and barriers, and what they multiply.
+pub fn options(config: &Config) -> Options {
+    let layout = config.layout();
+    let mut names = Vec::new();
+    for stage in 0..config.stages {
+        names.push((layout.a(stage) as u32, layout.a_bytes as u32, format!("A[{stage}]")));
+        names.push((layout.b(stage) as u32, layout.b_bytes as u32, format!("B[{stage}]")));
+        names.push((layout.full(stage) as u32, 8, format!("full[{stage}]")));
+        names.push((layout.empty(stage) as u32, 8, format!("empty[{stage}]")));
+    }
+    if layout.staging_bytes > 0 {
+        names.push((layout.staging() as u32, layout.staging_bytes as u32, "staging".to_string()));
+    }
+    Options { names, product: Some([0, 1]), ..Options::default() }
+}
+
+/// Runs a kernel of the catalogue; returns C with `ldc` elements a row, and what the run did. Elements
+/// between the rows are untouched: zero.
+///
+/// # Errors
+/// See [`Error`]; a store outside C is a finding.
+pub fn gemm(
+    program: &Program,
+    config: &Config,
+    product: &Product<'_>,
+    schedule: &Schedule,
+    control: Control<'_>,
+) -> Result<(Vec<u16>, Outcome), Error> {
+    product.check()?;
+    let (mut memory, launch, c) = product.launch(config);
+    let options = options(config);
+    let outcome = run(program, &launch, &mut memory, &options, schedule, control)?;
+    let bytes = memory.bytes(c);
+    let mut values: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let outside = |i: usize| i >= product.c_len() || i % product.ldc >= product.n;
+    if let Some(i) = (0..values.len()).find(|&i| outside(i) && values[i] != POISON) {
+        let message = format!("element {i} of C's buffer was stored to; it lies outside C");
+        return Err(wrong(program, schedule, Kind::OutOfBounds, message).into());
+    }
+    values.truncate(product.c_len());
+    for (i, value) in values.iter_mut().enumerate() {
+        if outside(i) {
+            *value = 0;
+        }
+    }
+    Ok((values, outcome))
+}
+
+/// As [`gemm`], and compares C bit for bit with [`Product::reference`], which `reference` holds.
+///
+/// # Errors
+/// As [`gemm`]; and [`Kind::WrongResult`].
+pub fn checked_gemm(
+    program: &Program,
+    config: &Config,
+    product: &Product<'_>,
+    reference: &[u16],
+    schedule: &Schedule,
+    control: Control<'_>,
+) -> Result<Outcome, Error> {
+    let (c, outcome) = gemm(program, config, product, schedule, control)?;
+    let (_, format) = formats(config.element);
+    let mut wrong_elements = 0usize;
+    let mut first = None;
+    for (i, &want) in reference.iter().enumerate() {
+        let (row, column) = (i / product.n, i % product.n);
+        let got = c[row * product.ldc + column];
+        if got != want {
+            wrong_elements += 1;
+            first = first.or(Some((row, column, got, want)));
+        }
+    }
+    let Some((row, column, got, want)) = first else { return Ok(outcome) };
+    let mut message = format!(
+        "{wrong_elements} of {} elements of C are wrong; the first is C[{row}, {column}]: {} instead of {}",
+        reference.len(),
+        format.decode(u32::from(got)),
+        format.decode(u32::from(want))
+    );
+    if got == POISON {
+        message.push_str(" (it was never stored)");
+    }
+    let mut finding = wrong(program, schedule, Kind::WrongResult, message);
+    let tile = [row / config.tile.m, column / config.tile.n];
+    finding.notes.push(format!(
+        "it belongs to the tile at row {}, column {}, there row {}, column {}",
+        tile[0] * config.tile.m,
+        tile[1] * config.tile.n,
+        row % config.tile.m,
+        column % config.tile.n
+    ));
+    Err(finding.into())
+}
+
+fn wrong(program: &Program, schedule: &Schedule, kind: Kind, message: String) -> Box<Finding> {
+    Box::new(Finding {
+        kind,
+        kernel: program.entry().name.clone(),
+        message,
+        place: Place { line: program.entry().line, text: String::new(), source: None },
+        threads: String::new(),
+        notes: Vec::new(),
+        history: Vec::new(),
+        schedule: schedule.to_string(),
+    })
+}

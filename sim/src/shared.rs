@@ -1,0 +1,271 @@
+//! Shared memory of a block, and who last wrote and read each word of it.
+
+use crate::clock::{Epoch, Knowledge};
+
+/// Shared address of the first byte of a block's variables. The system keeps the first kilobyte.
+pub const SHARED_BASE: u32 = 1024;
+
+/// Which path an access takes to memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proxy {
+    /// Ordinary loads and stores.
+    Generic,
+    /// TMA and wgmma.
+    Async,
+}
+
+/// An event that wrote shared memory.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// The epoch that an observer must know; `None` while the write is on its way.
+    pub epoch: Option<Epoch>,
+    /// The path that it took.
+    pub proxy: Proxy,
+    /// What it was, for reports: index into the world's list of actions.
+    pub action: u32,
+}
+
+/// An event that read shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Reader {
+    /// The epoch that a later writer must know.
+    pub epoch: Epoch,
+    /// What it was.
+    pub action: u32,
+}
+
+/// Writers and sets of readers, by number.
+#[derive(Debug, Default)]
+pub struct Accesses {
+    writers: Vec<Writer>,
+    /// Sets of readers, each sorted by dimension with one reader a dimension.
+    sets: Vec<Vec<Reader>>,
+    known: std::collections::HashMap<(u32, Reader), u32>,
+}
+
+impl Accesses {
+    /// With number 0 for "nobody" in both lists.
+    pub fn new() -> Accesses {
+        let nobody = Writer { epoch: Some(Epoch { dimension: 0, time: 0 }), proxy: Proxy::Async, action: 0 };
+        Accesses { writers: vec![nobody], sets: vec![Vec::new()], known: Default::default() }
+    }
+
+    /// A new writer.
+    pub fn writer(&mut self, writer: Writer) -> u32 {
+        self.writers.push(writer);
+        (self.writers.len() - 1) as u32
+    }
+
+    /// The writer with this number.
+    pub fn get(&self, writer: u32) -> &Writer {
+        &self.writers[writer as usize]
+    }
+
+    /// The write has landed; whoever knows `epoch` may read it.
+    pub fn landed(&mut self, writer: u32, epoch: Epoch) {
+        self.writers[writer as usize].epoch = Some(epoch);
+    }
+
+    /// The readers of a set.
+    pub fn readers(&self, set: u32) -> &[Reader] {
+        &self.sets[set as usize]
+    }
+
+    /// The set with `reader` added: it replaces an earlier reader of its dimension.
+    fn with(&mut self, set: u32, reader: Reader) -> u32 {
+        if let Some(&found) = self.known.get(&(set, reader)) {
+            return found;
+        }
+        let mut readers = self.sets[set as usize].clone();
+        match readers.binary_search_by_key(&reader.epoch.dimension, |r| r.epoch.dimension) {
+            Ok(at) if readers[at].epoch.time >= reader.epoch.time => {}
+            Ok(at) => readers[at] = reader,
+            Err(at) => readers.insert(at, reader),
+        }
+        self.sets.push(readers);
+        let new = (self.sets.len() - 1) as u32;
+        self.known.insert((set, reader), new);
+        new
+    }
+}
+
+/// Two accesses that nothing orders, or the like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conflict {
+    /// The bytes were never written.
+    Uninitialised,
+    /// The bytes are still on their way: action of the copy.
+    InFlight(u32),
+    /// Nothing orders the write before this access: action of the write.
+    Unordered(u32),
+    /// The write is ordered, but no proxy fence lies between: action of the write.
+    Unfenced(u32),
+    /// Nothing orders an earlier read before this write: action of the read.
+    MayStillRead(u32),
+    /// The bytes are an mbarrier.
+    Barrier,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Word {
+    writer: u32,
+    readers: u32,
+    /// One bit a byte: whether it was ever written.
+    written: u8,
+    /// Whether an mbarrier lies here.
+    barrier: bool,
+}
+
+/// The shared memory of one block.
+pub struct Shared {
+    bytes: Vec<u8>,
+    words: Vec<Word>,
+}
+
+impl Shared {
+    /// `bytes` bytes from [`SHARED_BASE`] on.
+    pub fn new(bytes: usize) -> Shared {
+        let words = bytes.div_ceil(4);
+        Shared { bytes: vec![0; words * 4], words: vec![Word::default(); words] }
+    }
+
+    /// Whether `length` bytes from shared address `address` on exist.
+    pub fn contains(&self, address: u32, length: usize) -> bool {
+        address >= SHARED_BASE && (address - SHARED_BASE) as usize + length <= self.bytes.len()
+    }
+
+    /// The bytes at a shared address, which must exist.
+    pub fn slice(&self, address: u32, length: usize) -> &[u8] {
+        let start = (address - SHARED_BASE) as usize;
+        &self.bytes[start..start + length]
+    }
+
+    /// The bytes at a shared address, which must exist.
+    pub fn slice_mut(&mut self, address: u32, length: usize) -> &mut [u8] {
+        let start = (address - SHARED_BASE) as usize;
+        &mut self.bytes[start..start + length]
+    }
+
+    /// The number of the last writer of the word at `address`.
+    pub fn writer_at(&self, address: u32) -> u32 {
+        self.words[(address - SHARED_BASE) as usize / 4].writer
+    }
+
+    /// Marks eight bytes as an mbarrier, or as ordinary memory again.
+    pub fn set_barrier(&mut self, address: u32, barrier: bool) {
+        let first = (address - SHARED_BASE) as usize / 4;
+        for word in &mut self.words[first..first + 2] {
+            word.barrier = barrier;
+        }
+    }
+
+    fn range(address: u32, length: usize) -> (usize, usize) {
+        let start = (address - SHARED_BASE) as usize;
+        (start / 4, (start + length).div_ceil(4))
+    }
+
+    /// Bits of the bytes of word `word` that `[address, address + length)` covers.
+    fn cover(address: u32, length: usize, word: usize) -> u8 {
+        let start = (address - SHARED_BASE) as usize;
+        let (from, to) = (start.max(word * 4) - word * 4, (start + length).min(word * 4 + 4) - word * 4);
+        ((1u8 << to) - 1) & !((1u8 << from) - 1)
+    }
+
+    /// Notes a read of bytes that exist, by someone who knows `knowledge`.
+    ///
+    /// # Errors
+    /// The first conflict.
+    pub fn read(
+        &mut self,
+        accesses: &mut Accesses,
+        address: u32,
+        length: usize,
+        reader: Reader,
+        knowledge: &Knowledge,
+        proxy: Proxy,
+    ) -> Result<(), (u32, Conflict)> {
+        let (first, end) = Self::range(address, length);
+        let mut good_writer = 0;
+        let mut last_set = (0, accesses.with(0, reader));
+        for index in first..end {
+            let word = self.words[index];
+            let at = SHARED_BASE + index as u32 * 4;
+            if word.barrier {
+                return Err((at, Conflict::Barrier));
+            }
+            let cover = Self::cover(address, length, index);
+            if word.written & cover != cover {
+                return Err((at, Conflict::Uninitialised));
+            }
+            if word.writer != good_writer {
+                let writer = accesses.get(word.writer);
+                match writer.epoch {
+                    None => return Err((at, Conflict::InFlight(writer.action))),
+                    Some(epoch) if !knowledge.all.knows(epoch) => {
+                        return Err((at, Conflict::Unordered(writer.action)));
+                    }
+                    Some(epoch)
+                        if proxy == Proxy::Async
+                            && writer.proxy == Proxy::Generic
+                            && !knowledge.fenced.knows(epoch) =>
+                    {
+                        return Err((at, Conflict::Unfenced(writer.action)));
+                    }
+                    Some(_) => good_writer = word.writer,
+                }
+            }
+            if word.readers != last_set.0 {
+                last_set = (word.readers, accesses.with(word.readers, reader));
+            }
+            self.words[index].readers = last_set.1;
+        }
+        Ok(())
+    }
+
+    /// Notes a write of bytes that exist, by someone who knows `knowledge`.
+    ///
+    /// # Errors
+    /// The first conflict.
+    pub fn write(
+        &mut self,
+        accesses: &Accesses,
+        address: u32,
+        length: usize,
+        writer: u32,
+        knowledge: &Knowledge,
+        proxy: Proxy,
+    ) -> Result<(), (u32, Conflict)> {
+        let (first, end) = Self::range(address, length);
+        let mut good = (0, 0);
+        for index in first..end {
+            let word = self.words[index];
+            let at = SHARED_BASE + index as u32 * 4;
+            if word.barrier {
+                return Err((at, Conflict::Barrier));
+            }
+            let cover = Self::cover(address, length, index);
+            // Threads may write different bytes of one word at once.
+            if (word.writer, word.readers) != good && (cover == 15 || word.written & cover != 0) {
+                let old = accesses.get(word.writer);
+                match old.epoch {
+                    None => return Err((at, Conflict::InFlight(old.action))),
+                    Some(epoch) if !knowledge.all.knows(epoch) => return Err((at, Conflict::Unordered(old.action))),
+                    Some(epoch)
+                        if proxy == Proxy::Async && old.proxy == Proxy::Generic && !knowledge.fenced.knows(epoch) =>
+                    {
+                        return Err((at, Conflict::Unfenced(old.action)));
+                    }
+                    Some(_) => {}
+                }
+                for reader in accesses.readers(word.readers) {
+                    if !knowledge.all.knows(reader.epoch) {
+                        return Err((at, Conflict::MayStillRead(reader.action)));
+                    }
+                }
+                good = (word.writer, word.readers);
+            }
+            self.words[index] = Word { writer, readers: 0, written: word.written | cover, barrier: false };
+        }
+        Ok(())
+    }
+}
