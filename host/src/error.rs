@@ -155,6 +155,13 @@ pub enum Error {
         nearest: Vec<String>,
     },
 
+    /// The kernel exists to be measured, and does not multiply what it is given.
+    #[error("kernel {kernel} computes no product: it is there to be measured")]
+    NoProduct {
+        /// Its name.
+        kernel: &'static str,
+    },
+
     /// Not enough memory on the host.
     #[error("{what} takes {} of host memory, and there is not so much", units::bytes(*.bytes))]
     HostMemory {

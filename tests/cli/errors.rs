@@ -72,6 +72,9 @@ fn options_that_do_not_exist_or_do_not_go_together() {
         ("--random 8 --tile 128x96x64", "--tile 128x128x64"),
         ("--random 8 --kernel v3 --stages 99", "--stages 7"),
         ("--random 8 --kernel v3 --tile 256x256x64", "512 accumulator registers"),
+        ("--random 8 --kernel ceiling", "computes no product"),
+        ("--random 8 --kernel v3 --cluster 2x1", "cluster 2x1"),
+        ("--random 8 --cluster 2", "two numbers"),
         ("--random 8 --device gpu", "auto, cpu, or cuda:N"),
     ] {
         run(&format!("matmul {arguments}")).failed(2, &[said]);

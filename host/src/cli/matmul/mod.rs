@@ -12,9 +12,9 @@ use hopper_gemm::check;
 use hopper_gemm::matrix::check_memory;
 use hopper_gemm::npy::{self, Loaded};
 use hopper_gemm::problem;
-use hopper_gemm::select::{self, Request, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile};
 use hopper_gemm::{Element, Error, Matrix, Problem, random};
-use kernels::catalogue::{self, Kernel, Tile};
+use kernels::catalogue::{self, Cluster, Kernel, Tile};
 
 use super::device::{self, Device, Place};
 use super::failure::Failure;
@@ -70,6 +70,9 @@ pub struct Arguments {
     /// Stages of the ring in shared memory [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Computation")]
     stages: Option<usize>,
+    /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
+    #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
+    cluster: Option<Cluster>,
     /// Compare the whole of C with a product by the CPU; exit with 1 if it is off by more than rounding
     /// explains
     #[arg(long, help_heading = "Computation")]
@@ -106,11 +109,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(arguments.quiet);
-    let request =
-        Request { kernel: arguments.kernel, tile: arguments.tile, stages: arguments.stages, ..Request::default() };
+    let Arguments { kernel, tile, stages, cluster, .. } = *arguments;
+    let request = Request { kernel, tile, stages, cluster };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
-        select::select(T::KIND, usize::MAX, &request)?;
+        let config = select::select(T::KIND, usize::MAX, &request)?;
+        if !config.kernel.loads() {
+            return Err(Error::NoProduct { kernel: config.kernel.name() }.into());
+        }
     }
     let (place, why) = device::resolve(arguments.device)?;
     if let Some(path) = &arguments.out {
