@@ -769,6 +769,7 @@ impl<'a> Cluster<'a> {
     /// A finding that says who waits for what.
     fn standstill(&self, kind: Kind, message: String) -> Box<Finding> {
         let mut first = None;
+        let mut starved = None;
         let mut notes = Vec::new();
         let mut barriers: Vec<(usize, u32)> = Vec::new();
         for (b, block) in self.blocks.iter().enumerate() {
@@ -810,12 +811,15 @@ impl<'a> Cluster<'a> {
                             format!("{who} waits for {} of its warp (line {line})", lanes(mask & warp.live))
                         }
                         Wait::Registers { more } => format!(
-                            "{who} waits for {more} more registers a thread; the pool has {} for {} threads (line {line})",
-                            block.register_pool / 32,
-                            32
+                            "{who} waits for {more} more registers a thread; the pool has {} a thread of a warp (line {line})",
+                            block.register_pool / 32
                         ),
                     };
-                    first = first.or(Some((b, w, path.mask, path.pc, path.wait)));
+                    let site = Some((b, w, path.mask, path.pc));
+                    first = first.or(site);
+                    if matches!(path.wait, Wait::Registers { .. }) {
+                        starved = starved.or(site);
+                    }
                     notes.push(waits);
                 }
             }
@@ -846,10 +850,14 @@ impl<'a> Cluster<'a> {
                 causes.push(format!("nobody arrives on {name} in phase {}", barrier.phase));
             }
         }
-        let (b, w, mask, pc, wait) = first.unwrap_or((0, 0, 0, NOWHERE, Wait::None));
-        if matches!(wait, Wait::Registers { .. }) {
-            causes.push("setmaxnreg.inc asks for more registers than setmaxnreg.dec gave back".to_string());
-        }
+        // Whoever waits for registers holds up all the others.
+        let (b, w, mask, pc) = match starved {
+            Some(site) => {
+                causes = vec!["setmaxnreg.inc asks for more registers than setmaxnreg.dec gave back".to_string()];
+                site
+            }
+            None => first.unwrap_or((0, 0, 0, NOWHERE)),
+        };
         let mut message = message;
         if !causes.is_empty() {
             message = format!("{message}: {}", causes.join("; "));

@@ -1,54 +1,21 @@
 //! Faults planted in a kernel that has none: each is found, and named.
 
-use sim::gemm::{Error, checked_gemm};
-use sim::{Control, Finding, Kind, Program, Schedule};
+use sim::{Kind, Schedule};
 
 use crate::edit::{Role, Text, operand};
-use crate::problem::{Problem, text};
+use crate::plant::{Plant, schedules};
 
-const ENTRY: &str = "v3_f16_128x64x64_s2";
-const CONTROL: Control<'static> = Control { trace: false, progress: None, threads: 1 };
+/// Two tiles each way and five tiles of K on a ring of two.
+const PLANT: Plant = Plant { entry: "v3_f16_128x64x64_s2", size: [200, 100, 320], multiprocessors: 132 };
 
-/// Schedules that a fault must show under, each of them: what is missing is found whatever the order.
-fn schedules() -> Vec<Schedule> {
-    ["timed", "random:1", "random:2", "random:3", "late:async", "early:async", "late:warp4", "early:warp4"]
-        .iter()
-        .map(|text| text.parse().unwrap_or_else(|error| panic!("{error}")))
-        .collect()
-}
-
-/// Runs the kernel with a change under a schedule.
-fn run(change: &dyn Fn(&mut Text), schedule: &Schedule) -> Option<Box<Finding>> {
-    // Two tiles each way and five tiles of K on a ring of two.
-    let problem = Problem::new(ENTRY, [200, 100, 320]);
-    let mut changed = Text::new(text(ENTRY));
-    change(&mut changed);
-    let program = Program::load(&changed.text(), ENTRY).unwrap_or_else(|error| panic!("{error}"));
-    match checked_gemm(&program, problem.config, &problem.product(), &problem.reference, schedule, CONTROL) {
-        Ok(_) => None,
-        Err(Error::Finding(finding)) => Some(finding),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Asserts that under every schedule the change is found as one of `kinds`, and that the first message
-/// contains `word`.
 fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
-    for schedule in schedules() {
-        let finding = run(&change, &schedule).unwrap_or_else(|| panic!("{schedule}: nothing found; expected {kinds:?}"));
-        assert!(kinds.contains(&finding.kind), "{schedule}: expected {kinds:?}, found {finding}");
-        if finding.kind == kinds[0] {
-            assert!(finding.message.contains(word), "{schedule}: no `{word}` in {finding}");
-        }
-        assert_eq!(finding.schedule, schedule.to_string());
-        assert_eq!(finding.kernel, ENTRY);
-    }
+    PLANT.finds(kinds, word, change);
 }
 
 #[test]
 fn the_kernel_without_a_fault() {
     for schedule in schedules() {
-        if let Some(finding) = run(&|_| {}, &schedule) {
+        if let Some(finding) = PLANT.run(&|_| {}, &schedule) {
             panic!("{finding}");
         }
     }
@@ -374,7 +341,7 @@ fn endless_loop() {
 
 #[test]
 fn reports_name_place_source_and_history() {
-    let finding = run(
+    let finding = PLANT.run(
         &|t| {
             for at in t.waits(Role::Producer) {
                 t.skip_wait(at);
@@ -384,11 +351,11 @@ fn reports_name_place_source_and_history() {
     )
     .expect("a finding");
     let report = finding.to_string();
-    for part in [ENTRY, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
+    for part in [PLANT.entry, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
         assert!(report.contains(part), "no `{part}` in {report}");
     }
     // The same schedule gives the same report.
-    let again = run(
+    let again = PLANT.run(
         &|t| {
             for at in t.waits(Role::Producer) {
                 t.skip_wait(at);
