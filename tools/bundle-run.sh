@@ -4,6 +4,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# Where the archive is unpacked while a command runs.
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
 # A kernel that hangs would hang its caller: every program is ended after this many seconds.
 limit=${LIMIT:-540}
 
@@ -66,33 +69,34 @@ sanitize() {
     (($#)) || set -- matmul --random 300x200x136 --kernel v3 --device cuda:0 --check
     for tool in memcheck racecheck synccheck; do
         echo "run.sh: $tool"
-        limited "$sanitizer" --tool "$tool" --error-exitcode 9 "$here/bin/hopper-gemm" "$@"
+        limited "$sanitizer" --tool "$tool" --error-exitcode 9 "$files/bin/hopper-gemm" "$@"
     done
 }
 
 bench() {
     local program
     export CRITERION_HOME=${CRITERION_HOME:-$PWD/criterion}
-    for program in "$here"/benches/*; do
+    for program in "$files"/benches/*; do
         limited "$program" --bench "$@"
     done
 }
 
 command=${1:-help}
 shift || true
+tar --extract --gzip --file "$here/files.tar.gz" --directory "$files"
 find_libraries
 case $command in
-    info) limited "$here/bin/hopper-gemm" info "$@" ;;
+    info) limited "$files/bin/hopper-gemm" info "$@" ;;
     matmul)
-        (($#)) || set -- --a "$here/examples/digits/digits.npy" --b "$here/examples/digits/axes.npy" --check
-        limited "$here/bin/hopper-gemm" matmul "$@"
+        (($#)) || set -- --a "$files/examples/digits/digits.npy" --b "$files/examples/digits/axes.npy" --check
+        limited "$files/bin/hopper-gemm" matmul "$@"
         ;;
     test)
-        for program in "$here"/tests/*; do limited "$program" "$@"; done
+        for program in "$files"/tests/*; do limited "$program" "$@"; done
         ;;
     bench) bench "$@" ;;
     sanitize) sanitize "$@" ;;
-    program) limited "$here/bin/hopper-gemm" "$@" ;;
+    program) limited "$files/bin/hopper-gemm" "$@" ;;
     help | -h | --help) usage ;;
     *)
         usage >&2

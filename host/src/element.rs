@@ -23,8 +23,6 @@ pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug
 
     /// Rounds to nearest, ties to even; beyond the largest finite value to infinity.
     fn from_f32(value: f32) -> Self;
-    /// As [`Element::from_f32`], with a single rounding.
-    fn from_f64(value: f64) -> Self;
     /// The exact value.
     fn to_f32(self) -> f32;
     /// The sixteen bits.
@@ -43,6 +41,11 @@ pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug
     /// When the slices differ in length.
     fn convert_to_f32(from: &[Self], to: &mut [f32]);
 
+    /// As [`Element::from_f32`], with a single rounding.
+    fn from_f64(value: f64) -> Self {
+        Self::from_f32(round_to_odd(value))
+    }
+
     /// Unit roundoff 2⁻ᵖ: the largest relative error of one rounding.
     fn unit_roundoff() -> f64 {
         2f64.powi(-Self::PRECISION)
@@ -52,7 +55,14 @@ pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug
     /// numbers there. It does not shrink below the smallest normal number or grow beyond the largest.
     fn ulp(value: f64) -> f64 {
         let exponent = exponent(value).clamp(Self::MIN_EXPONENT, Self::MAX_EXPONENT);
-        2f64.powi(exponent + 1 - Self::PRECISION)
+        // 2 to the power exponent + 1 - p, which is a normal number for every type here.
+        f64::from_bits(((exponent + 1 - Self::PRECISION + 1023) as u64) << 52)
+    }
+
+    /// The smallest magnitude that rounds to infinity: half a unit beyond the largest finite number.
+    fn overflow_threshold() -> f64 {
+        let unit = Self::ulp(f64::INFINITY);
+        2f64.powi(Self::MAX_EXPONENT + 1) - unit / 2.0
     }
 }
 
@@ -61,6 +71,19 @@ pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug
 fn exponent(value: f64) -> i32 {
     let biased = (value.to_bits() >> 52 & 0x7ff) as i32;
     biased.max(1) - 1023
+}
+
+/// Rounds to f32 such that rounding once more, to a type with at least two bits less, gives what rounding
+/// the f64 at once would: what is inexact goes to the neighbour with an odd significand, which is never a
+/// tie of the second rounding. (The f64 conversions of `half` round twice.)
+fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    let back = f64::from(nearest);
+    if back == value || value.is_nan() {
+        return nearest;
+    }
+    let toward_zero = nearest.to_bits() - u32::from(back.abs() > value.abs());
+    f32::from_bits(toward_zero | 1)
 }
 
 macro_rules! element {
@@ -73,9 +96,6 @@ macro_rules! element {
 
             fn from_f32(value: f32) -> Self {
                 $type::from_f32(value)
-            }
-            fn from_f64(value: f64) -> Self {
-                $type::from_f64(value)
             }
             fn to_f32(self) -> f32 {
                 self.to_f32()
@@ -134,6 +154,33 @@ mod tests {
         assert_eq!(f16::ulp(f64::INFINITY), 32.0);
         assert_eq!(f16::ulp(0.0), 2f64.powi(-24));
         assert_eq!(f16::ulp(f64::from_bits(1)), 2f64.powi(-24));
+    }
+
+    #[test]
+    fn the_overflow_threshold_is_where_rounding_overflows() {
+        fn check<T: Element>() {
+            let threshold = T::overflow_threshold();
+            assert!(T::from_f64(threshold).to_f32().is_infinite());
+            assert!(T::from_f64(threshold * (1.0 - f64::EPSILON)).to_f32().is_finite());
+        }
+        check::<f16>();
+        check::<bf16>();
+    }
+
+    #[test]
+    fn doubles_are_rounded_once() {
+        // Above a tie by less than f32 can hold, and below one.
+        let tie = 1.0 + 2f64.powi(-11);
+        assert_eq!(f16::from_f64(tie), <f16 as Element>::from_f64(tie));
+        assert_eq!(<f16 as Element>::from_f64(tie + 2f64.powi(-40)), f16::from_f32(1.0 + 2f32.powi(-10)));
+        assert_eq!(<f16 as Element>::from_f64(-tie - 2f64.powi(-40)), f16::from_f32(-1.0 - 2f32.powi(-10)));
+        let tie = 1.0 + 3.0 * 2f64.powi(-11);
+        assert_eq!(<f16 as Element>::from_f64(tie - 2f64.powi(-40)), f16::from_f32(1.0 + 2f32.powi(-10)));
+        for value in [0.0, -0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300, 1e-300, f64::MIN_POSITIVE] {
+            assert_eq!(<f16 as Element>::from_f64(value).to_bits(), f16::from_f64(value).to_bits(), "{value}");
+            assert_eq!(<bf16 as Element>::from_f64(value).to_bits(), bf16::from_f64(value).to_bits(), "{value}");
+        }
+        assert!(<bf16 as Element>::from_f64(f64::NAN).is_nan());
     }
 
     #[test]

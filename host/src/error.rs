@@ -1,6 +1,10 @@
 //! The one error type of this crate.
 
+use std::path::PathBuf;
+
 use kernels::catalogue::Refusal;
+
+use crate::npy::NpyFault;
 
 /// Result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -159,6 +163,26 @@ pub enum Error {
         bytes: u128,
     },
 
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write` or `create`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+
+    /// A file does not hold a matrix that can be read.
+    #[error("{} {fault}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: NpyFault,
+    },
+
     /// A matrix is copied between host and device, and the two differ in shape.
     #[error("the matrix in host memory is {} and the one in device memory {}", shape(.host), shape(.device))]
     CopyShape {
@@ -177,6 +201,17 @@ pub enum Error {
         end: usize,
         /// Rows of the matrix.
         rows: usize,
+    },
+
+    /// A product without work, where there must be some.
+    #[error("a product of {m}×{n}×{k} has nothing to compute; M, N and K must be at least 1")]
+    EmptyProduct {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// Extent in K.
+        k: usize,
     },
 
     /// A kernel is asked to multiply elements of another type than its own.
@@ -261,6 +296,49 @@ pub enum Error {
         text: String,
     },
 
+    /// A kernel runs for so long that it will not end.
+    #[error("a kernel has not finished after {seconds} s: it hangs")]
+    Hang {
+        /// How long it was waited for.
+        seconds: f64,
+    },
+
+    /// A shared library cannot be loaded.
+    #[error("cannot load {library}: {reason}")]
+    Library {
+        /// The library.
+        library: &'static str,
+        /// Where it was looked for, or what is wrong with it.
+        reason: String,
+    },
+
+    /// A call of a library failed.
+    #[error("{call} failed: {status}")]
+    LibraryCall {
+        /// Name of the call.
+        call: &'static str,
+        /// The library's name for the error.
+        status: String,
+    },
+
+    /// Something that this program was built without.
+    #[error("{what} is not in this program: it was built without the feature `{feature}`")]
+    NotBuilt {
+        /// What is missing.
+        what: &'static str,
+        /// The feature of the package that adds it.
+        feature: &'static str,
+    },
+
+    /// A file of results, or one that a table goes into.
+    #[error("{}: {reason}", path.display())]
+    ResultsFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+
     /// The driver did not compile a kernel.
     #[error("the driver did not compile {entry}: {code}\n{log}")]
     Jit {
@@ -309,6 +387,7 @@ impl Error {
             Error::UnknownConfig { nearest, .. } | Error::RefusedConfig { nearest, .. } => {
                 Some(format!("the nearest that exist: {}", nearest.join("; ")))
             }
+            Error::Npy { fault, .. } => fault.hint(),
             _ => None,
         }
     }

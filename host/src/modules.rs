@@ -33,9 +33,36 @@ pub fn by_entry(entry: &str) -> Option<&'static Module> {
     MODULES.iter().find(|module| module.entry == entry)
 }
 
+/// The PTX ISA version that a module states, and the CUDA version of the first driver that reads it, as
+/// `1000 * major + 10 * minor` (PTX ISA, "Release Notes"). `None` for a module that states none.
+pub fn driver_for_ptx(ptx: &str) -> Option<(String, i32)> {
+    let version = ptx.lines().find_map(|line| line.strip_prefix(".version"))?.trim();
+    let (major, minor) = version.split_once('.')?;
+    let (major, minor): (i32, i32) = (major.parse().ok()?, minor.trim().parse().ok()?);
+    let needed = match (major, minor) {
+        // PTX 8.6 came with CUDA 12.7: 12.6 brought no new PTX.
+        (8, 6..) => 12000 + 10 * (minor + 1),
+        // PTX 7.m came with CUDA 11.m, 8.m with 12.m, 9.m with 13.m.
+        _ => 1000 * (major + 4) + 10 * minor,
+    };
+    Some((version.to_string(), needed))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers_that_read_a_ptx_version() {
+        for (version, needed) in
+            [("7.8", 11080), ("8.0", 12000), ("8.5", 12050), ("8.6", 12070), ("8.8", 12090), ("9.0", 13000)]
+        {
+            let ptx = format!("//\n.version {version}\n.target sm_90a\n");
+            assert_eq!(driver_for_ptx(&ptx), Some((version.to_owned(), needed)));
+        }
+        assert!(driver_for_ptx("").is_none());
+        assert!(driver_for_ptx(".version x").is_none());
+    }
     use kernels::catalogue::COMPILED;
 
     #[test]
@@ -45,7 +72,8 @@ mod tests {
             let module = by_entry(config.entry).expect(config.entry);
             assert_eq!(module.threads, config.threads());
             assert_eq!(module.shared_bytes, config.shared_bytes());
-            assert_eq!(module.params, [128, 128, 8, 4, 4, 4, 8, 4], "{}", config.entry);
+            let maps = if config.kernel.stores_by_tma() { 3 } else { 2 };
+            assert_eq!(module.params, [vec![128; maps], vec![8, 4, 4, 4, 8, 4]].concat(), "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
         }
     }

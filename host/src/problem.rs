@@ -91,9 +91,7 @@ impl Problem {
     /// When the shapes do not fit, or are larger than [`DIMENSION_LIMIT`].
     pub fn of<T: Element>(a: &MatRef<'_, T>, b: &MatRef<'_, T>, c: &MatMut<'_, T>) -> Result<Self> {
         let (m, n, k) = sizes((a.rows(), a.cols()), (b.rows(), b.cols()))?;
-        if (c.rows(), c.cols()) != (m, n) {
-            return Err(Error::OutputShape { c: (c.rows(), c.cols()), product: (m, n) });
-        }
+        check_output((c.rows(), c.cols()), (m, n))?;
         Self::with_leading_dimensions(T::KIND, (m, n, k), a.ld(), b.ld(), c.ld())
     }
 
@@ -202,6 +200,14 @@ pub fn sizes(a: (usize, usize), b: (usize, usize)) -> Result<(usize, usize, usiz
         return Err(Error::InnerDimensions { a, b });
     }
     Ok((a.0, b.0, a.1))
+}
+
+/// Checks that C has the rows and columns of the product.
+///
+/// # Errors
+/// When it does not.
+pub fn check_output(c: (usize, usize), product: (usize, usize)) -> Result<()> {
+    if c == product { Ok(()) } else { Err(Error::OutputShape { c, product }) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kernels::catalogue::{COMPILED, Config, Element as Kind, Kernel, REFUSED, Tile};
+use kernels::catalogue::{COMPILED, Cluster, Config, Element as Kind, Kernel, REFUSED, Tile};
 
 use crate::error::{Error, Result};
 
@@ -19,13 +19,17 @@ pub struct Request {
     pub tile: Option<Tile>,
     /// How many stages.
     pub stages: Option<usize>,
+    /// Which tiles make up a cluster; blocks on their own when absent.
+    pub cluster: Option<Cluster>,
 }
 
 impl Request {
     fn matches(&self, config: &Config) -> bool {
-        self.kernel.is_none_or(|kernel| kernel == config.kernel)
+        // A kernel that does not multiply is for those who ask for it by name.
+        self.kernel.map_or(config.kernel.loads(), |kernel| kernel == config.kernel)
             && self.tile.is_none_or(|tile| tile == config.tile)
             && self.stages.is_none_or(|stages| stages == config.stages)
+            && self.cluster.is_none_or(|cluster| cluster == config.cluster)
     }
 
     /// The request with what is absent taken from `choice`.
@@ -34,6 +38,7 @@ impl Request {
             kernel: self.kernel.unwrap_or(choice.kernel),
             tile: self.tile.unwrap_or(choice.tile),
             stages: self.stages.unwrap_or(choice.stages),
+            cluster: self.cluster.unwrap_or(choice.cluster),
         }
     }
 }
@@ -44,29 +49,32 @@ impl fmt::Display for Request {
             self.kernel.map(|kernel| format!("kernel {}", kernel.name())),
             self.tile.map(|tile| format!("tile {}", tile_name(tile))),
             self.stages.map(|stages| format!("{stages} stages")),
+            self.cluster.map(|cluster| format!("cluster {}", cluster_name(cluster))),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         f.write_str(&parts.join(", "))
     }
 }
 
-/// A kernel, its tile and its stages.
+/// A kernel, its tile, its stages and its cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Choice {
     kernel: Kernel,
     tile: Tile,
     stages: usize,
+    cluster: Cluster,
 }
 
 impl Choice {
     /// How far `config` is from it: other kernels last, then the factors by which the sides of the tile
-    /// differ, then the difference in stages.
-    fn distance(&self, config: &Config) -> (bool, u64, usize) {
+    /// differ, then the difference in stages, then other clusters.
+    fn distance(&self, config: &Config) -> (bool, u64, usize, bool) {
         let octaves = |a: usize, b: usize| (a.max(1) as f64 / b.max(1) as f64).log2().abs();
         let tile = octaves(self.tile.m, config.tile.m)
             + octaves(self.tile.n, config.tile.n)
             + octaves(self.tile.k, config.tile.k);
-        (self.kernel != config.kernel, (tile * 1024.0) as u64, self.stages.abs_diff(config.stages))
+        let stages = self.stages.abs_diff(config.stages);
+        (self.kernel != config.kernel, (tile * 1024.0) as u64, stages, self.cluster != config.cluster)
     }
 }
 
@@ -79,12 +87,13 @@ struct Default {
 /// What is launched when nothing is asked for: the first line whose bound holds.
 const DEFAULTS: &[Default] = &[
     // A narrow C wastes less in a narrow tile.
-    Default { max_n: 64, choice: Choice { kernel: Kernel::V3, tile: Tile { m: 128, n: 64, k: 64 }, stages: 4 } },
-    Default {
-        max_n: usize::MAX,
-        choice: Choice { kernel: Kernel::V3, tile: Tile { m: 128, n: 128, k: 64 }, stages: 2 },
-    },
+    Default { max_n: 64, choice: v3(Tile { m: 128, n: 64, k: 64 }, 4) },
+    Default { max_n: usize::MAX, choice: v3(Tile { m: 128, n: 128, k: 64 }, 2) },
 ];
+
+const fn v3(tile: Tile, stages: usize) -> Choice {
+    Choice { kernel: Kernel::V3, tile, stages, cluster: Cluster::ONE }
+}
 
 /// The configuration to launch for a C of `n` columns: exactly what `request` asks for, and what it leaves
 /// open as near as possible to the default for that shape.
@@ -116,12 +125,22 @@ pub fn select(element: Kind, n: usize, request: &Request) -> Result<&'static Con
 
 /// The options of the command line that ask for `config`.
 pub fn options(config: &Config) -> String {
-    format!("--kernel {} --tile {} --stages {}", config.kernel.name(), tile_name(config.tile), config.stages)
+    let options =
+        format!("--kernel {} --tile {} --stages {}", config.kernel.name(), tile_name(config.tile), config.stages);
+    match config.cluster {
+        Cluster::ONE => options,
+        cluster => format!("{options} --cluster {}", cluster_name(cluster)),
+    }
 }
 
 /// A tile as it is written on the command line and in entry names: `128x128x64`.
 pub fn tile_name(tile: Tile) -> String {
     format!("{}x{}x{}", tile.m, tile.n, tile.k)
+}
+
+/// A cluster as it is written on the command line: `2x1` for two tiles of the same column of C.
+pub fn cluster_name(cluster: Cluster) -> String {
+    format!("{}x{}", cluster.m, cluster.n)
 }
 
 /// The kernel called `name`.
@@ -160,6 +179,18 @@ pub fn parse_tile(text: &str) -> Result<Tile> {
     }
 }
 
+/// Reads a cluster, `2x1`: tiles down the rows of C, tiles along its columns.
+///
+/// # Errors
+/// When it is not two numbers above zero.
+pub fn parse_cluster(text: &str) -> Result<Cluster> {
+    let rule = "a cluster is MxN, two numbers of tiles above zero such as 2x1";
+    match parse_extents(text) {
+        Some([m, n]) if m > 0 && n > 0 => Ok(Cluster { m, n }),
+        _ => Err(Error::Syntax { value: text.to_owned(), rule }),
+    }
+}
+
 /// Reads the sizes of a problem, `8192` for a square one or `4096x4096x14336`, as M, N and K.
 ///
 /// # Errors
@@ -172,10 +203,9 @@ pub fn parse_sizes(text: &str) -> Result<(usize, usize, usize)> {
     }
 }
 
-fn parse_extents(text: &str) -> Option<[usize; 3]> {
-    let mut extents = text.split('x').map(usize::from_str);
-    let three = [extents.next()?.ok()?, extents.next()?.ok()?, extents.next()?.ok()?];
-    extents.next().is_none().then_some(three)
+fn parse_extents<const COUNT: usize>(text: &str) -> Option<[usize; COUNT]> {
+    let extents: Vec<usize> = text.split('x').map(usize::from_str).collect::<Result<_, _>>().ok()?;
+    extents.try_into().ok()
 }
 
 #[cfg(test)]
@@ -183,13 +213,23 @@ mod tests {
     use super::*;
 
     fn request(kernel: Option<&str>, tile: Option<&str>, stages: Option<usize>) -> Request {
-        Request { kernel: kernel.map(|k| parse_kernel(k).unwrap()), tile: tile.map(|t| parse_tile(t).unwrap()), stages }
+        Request {
+            kernel: kernel.map(|k| parse_kernel(k).unwrap()),
+            tile: tile.map(|t| parse_tile(t).unwrap()),
+            stages,
+            cluster: None,
+        }
     }
 
     #[test]
     fn every_row_is_found_by_its_own_options() {
         for config in COMPILED {
-            let request = Request { kernel: Some(config.kernel), tile: Some(config.tile), stages: Some(config.stages) };
+            let request = Request {
+                kernel: Some(config.kernel),
+                tile: Some(config.tile),
+                stages: Some(config.stages),
+                cluster: Some(config.cluster),
+            };
             assert_eq!(select(config.element, 1000, &request).unwrap(), config);
         }
     }
@@ -199,7 +239,8 @@ mod tests {
         for element in Kind::ALL {
             for line in DEFAULTS {
                 let config = select(element, line.max_n, &Request::default()).unwrap();
-                assert_eq!(Choice { kernel: config.kernel, tile: config.tile, stages: config.stages }, line.choice);
+                let Config { kernel, tile, stages, cluster, .. } = *config;
+                assert_eq!(Choice { kernel, tile, stages, cluster }, line.choice);
             }
         }
         assert_eq!(DEFAULTS.last().unwrap().max_n, usize::MAX, "the table has an answer for every shape");
@@ -211,6 +252,26 @@ mod tests {
         assert_eq!(config.entry, "v3_f16_128x128x64_s3");
         let config = select(Kind::Bf16, 4096, &request(None, Some("128x64x32"), None)).unwrap();
         assert_eq!(config.entry, "v3_bf16_128x64x32_s2");
+    }
+
+    #[test]
+    fn clusters_are_for_those_who_ask() {
+        let open = request(Some("persistent"), Some("128x256x64"), None);
+        assert_eq!(select(Kind::F16, 4096, &open).unwrap().cluster, Cluster::ONE);
+        let two = Request { cluster: Some(parse_cluster("2x1").unwrap()), ..open };
+        let config = select(Kind::F16, 4096, &two).unwrap();
+        assert_eq!(config.cluster, Cluster { m: 2, n: 1 });
+        assert!(options(config).ends_with("--cluster 2x1"));
+        for wrong in ["", "2", "2x", "2x0", "2x1x1"] {
+            assert!(parse_cluster(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_multiply_is_not_chosen() {
+        let open = request(None, Some("128x256x64"), Some(4));
+        assert!(select(Kind::F16, 4096, &open).unwrap().kernel.loads());
+        assert!(!select(Kind::F16, 4096, &request(Some("ceiling"), None, None)).unwrap().kernel.loads());
     }
 
     #[test]

@@ -5,10 +5,11 @@
 use kernels::catalogue::{Config, Element, Swizzle};
 
 use crate::error::Result;
-use crate::problem::{Addresses, Problem};
+use crate::problem::{Addresses, Problem, TMA_ALIGNMENT, TMA_STRIDE_LIMIT};
 
-/// A row-major matrix as TMA reads it: boxes of `box_columns` columns and `box_rows` rows, swizzled,
-/// zeros outside the matrix. Made by [`operands`], which checks the rules of TMA.
+/// A row-major matrix as TMA sees it: boxes of `box_columns` columns and `box_rows` rows, swizzled; outside
+/// the matrix zeros are read and nothing is written. Made by [`operands`] and [`output`], which see to the
+/// rules of TMA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TiledMatrix {
@@ -36,20 +37,45 @@ pub struct TiledMatrix {
 /// When TMA cannot read them; see [`Problem::check_tma`].
 pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Result<[TiledMatrix; 2]> {
     problem.check_tma(addresses)?;
-    let matrix = |address, rows: usize, ld: usize, [box_columns, box_rows]: [usize; 2]| TiledMatrix {
+    let operand =
+        |address, rows, ld, box_sides| describe(problem, address, [rows, problem.k()], ld, box_sides, config.swizzle());
+    Ok([
+        operand(addresses.a, problem.m(), problem.lda(), config.a_box()),
+        operand(addresses.b, problem.n(), problem.ldb(), config.b_box()),
+    ])
+}
+
+/// C of `problem` at `addresses`, as the kernel of `config` stores it by TMA; `None` where the kernel does not,
+/// or where TMA cannot: then it stores C itself.
+pub fn output(problem: &Problem, config: &Config, addresses: Addresses) -> Option<TiledMatrix> {
+    let stride = problem.ldc() * problem.element().bytes();
+    let takes_tma = addresses.c.is_multiple_of(TMA_ALIGNMENT as u64)
+        && stride.is_multiple_of(TMA_ALIGNMENT)
+        && stride < TMA_STRIDE_LIMIT;
+    (config.kernel.stores_by_tma() && takes_tma).then(|| {
+        let shape = [problem.m(), problem.n()];
+        describe(problem, addresses.c, shape, problem.ldc(), config.c_box(), config.c_swizzle())
+    })
+}
+
+fn describe(
+    problem: &Problem,
+    address: u64,
+    [rows, columns]: [usize; 2],
+    ld: usize,
+    [box_columns, box_rows]: [usize; 2],
+    swizzle: Swizzle,
+) -> TiledMatrix {
+    TiledMatrix {
         element: problem.element(),
         address,
         rows: rows as u64,
-        columns: problem.k() as u64,
+        columns: columns as u64,
         stride_bytes: (ld * problem.element().bytes()) as u64,
         box_columns: box_columns as u32,
         box_rows: box_rows as u32,
-        swizzle: config.swizzle(),
-    };
-    Ok([
-        matrix(addresses.a, problem.m(), problem.lda(), config.a_box()),
-        matrix(addresses.b, problem.n(), problem.ldb(), config.b_box()),
-    ])
+        swizzle,
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +89,11 @@ mod tests {
     fn every_compiled_box_is_one_that_tma_can_copy() {
         for config in COMPILED {
             let problem = Problem::new(config.element, 100, 70, 64).unwrap();
-            for map in operands(&problem, config, ADDRESSES).unwrap() {
+            let operands = operands(&problem, config, ADDRESSES).unwrap();
+            let aligned = Problem::new(config.element, 100, 72, 64).unwrap();
+            let output = output(&aligned, config, ADDRESSES);
+            assert_eq!(output.is_some(), config.kernel.stores_by_tma(), "{}", config.entry);
+            for map in operands.into_iter().chain(output) {
                 // CUDA driver API, cuTensorMapEncodeTiled: boxDim, and the inner dimension by swizzle.
                 assert!((1..=256).contains(&map.box_rows) && (1..=256).contains(&map.box_columns));
                 let row_bytes = map.box_columns as usize * config.element.bytes();
@@ -82,6 +112,18 @@ mod tests {
         assert_eq!((b.rows, b.columns, b.stride_bytes, b.address), (70, 33, 96, 0x2000));
         assert_eq!([a.box_columns as usize, a.box_rows as usize], config.a_box());
         assert_eq!([b.box_columns as usize, b.box_rows as usize], config.b_box());
+    }
+
+    #[test]
+    fn a_kernel_stores_c_itself_where_tma_cannot() {
+        for config in COMPILED.iter().filter(|config| config.kernel.stores_by_tma()) {
+            let problem = |ldc| Problem::with_leading_dimensions(config.element, (100, 70, 64), 64, 64, ldc).unwrap();
+            let map = output(&problem(80), config, ADDRESSES).unwrap();
+            assert_eq!((map.rows, map.columns, map.stride_bytes, map.address), (100, 70, 160, 0x3000));
+            assert!(output(&problem(70), config, ADDRESSES).is_none(), "rows that start off 16 bytes");
+            let moved = Addresses { c: ADDRESSES.c + 2, ..ADDRESSES };
+            assert!(output(&problem(80), config, moved).is_none(), "a matrix that starts off 16 bytes");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub const REGISTERS_PER_THREAD: usize = 255;
 pub const REGISTERS_OVERHEAD: usize = 24;
 /// Registers in each quarter of a multiprocessor's register file, counted per lane: 16 Ki / 32.
 pub const REGISTERS_PER_QUARTER: usize = 512;
+/// Warps that a multiprocessor holds at once on compute capability 9.0 (CUDA C++ Programming Guide, table of
+/// technical specifications per compute capability).
+pub const WARPS_PER_MULTIPROCESSOR: usize = 64;
 /// Threads of a warp.
 pub const WARP: usize = 32;
 /// Threads of a warpgroup: four warps, the first of which has an index that is a multiple of four.
@@ -333,9 +336,24 @@ impl Config {
         self.layout().bytes()
     }
 
-    /// Blocks of the grid for C of `m`×`n`, one for each tile of it.
+    /// Blocks that cover C of `m`×`n` with one tile each, in whole clusters.
     pub const fn blocks(&self, m: usize, n: usize) -> u64 {
-        m.div_ceil(self.tile.m) as u64 * n.div_ceil(self.tile.n) as u64
+        let clusters_m = m.div_ceil(self.tile.m * self.cluster.m) as u64;
+        let clusters_n = n.div_ceil(self.tile.n * self.cluster.n) as u64;
+        clusters_m * clusters_n * self.cluster.blocks() as u64
+    }
+
+    /// Blocks of the grid for C of `m`×`n` on a device of `multiprocessors`: [`Config::blocks`], or as many as
+    /// run at once where each walks over many tiles.
+    pub const fn grid(&self, m: usize, n: usize, multiprocessors: usize) -> u64 {
+        let blocks = self.blocks(m, n);
+        if !self.kernel.is_persistent() {
+            return blocks;
+        }
+        let cluster = self.cluster.blocks();
+        let clusters_at_once = multiprocessors * self.min_blocks() / cluster;
+        let at_once = if clusters_at_once == 0 { cluster } else { clusters_at_once * cluster } as u64;
+        if blocks < at_once { blocks } else { at_once }
     }
 
     /// The swizzle of both operands' tiles.
@@ -370,12 +388,23 @@ impl Config {
         if self.kernel.is_persistent() {
             return 1;
         }
+        let blocks = self.resident_blocks(self.accumulators() + REGISTERS_OVERHEAD);
+        match blocks {
+            0 => 1,
+            1..=3 => blocks,
+            _ => 3,
+        }
+    }
+
+    /// Blocks that fit on a multiprocessor at once when a thread takes `registers` registers.
+    pub const fn resident_blocks(&self, registers: usize) -> usize {
         let by_shared = SHARED_PER_MULTIPROCESSOR / (self.shared_bytes() + SHARED_RESERVED);
-        let mut blocks = if by_shared < 3 { by_shared } else { 3 };
-        while blocks > 1 && self.accumulators() + REGISTERS_OVERHEAD > self.register_budget(blocks) {
+        let by_warps = WARPS_PER_MULTIPROCESSOR / (self.threads() / WARP);
+        let mut blocks = if by_shared < by_warps { by_shared } else { by_warps };
+        while blocks > 0 && registers > self.register_budget(blocks) {
             blocks -= 1;
         }
-        if blocks == 0 { 1 } else { blocks }
+        blocks
     }
 
     /// Registers a thread that ptxas can give when `blocks` blocks share a multiprocessor: what counts
@@ -476,3 +505,26 @@ const _: () = {
         i += 1;
     }
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_cover_c_or_fill_the_device() {
+        for config in COMPILED {
+            let cluster = config.cluster.blocks() as u64;
+            assert_eq!(config.blocks(1, 1), cluster, "{}", config.entry);
+            let (rows, columns) = (config.tile.m * config.cluster.m, config.tile.n * config.cluster.n);
+            assert_eq!(config.blocks(3 * rows, 2 * columns + 1), 9 * cluster, "{}", config.entry);
+            let grid = config.grid(100 * rows, 100 * columns, 132);
+            if config.kernel.is_persistent() {
+                assert_eq!(grid, 132, "{}", config.entry);
+                assert_eq!(config.grid(100 * rows, 100 * columns, 1), cluster, "{}", config.entry);
+            } else {
+                assert_eq!(grid, 10_000 * cluster, "{}", config.entry);
+            }
+            assert_eq!(config.grid(1, 1, 132), cluster, "{}", config.entry);
+        }
+    }
+}

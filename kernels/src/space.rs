@@ -24,6 +24,17 @@ macro_rules! product {
 }
 pub(crate) use product;
 
+/// `compiled! { NAME, rows, entries { lists } }`: the catalogue rows of every choice as a constant `NAME` and, on
+/// the device, their entry points, from one list.
+macro_rules! compiled {
+    ($name:ident, $rows:ident, $entries:ident { $($list:tt)* }) => {
+        const $name: &[$crate::catalogue::Config] = $crate::space::product!($rows! { $($list)* });
+        #[cfg(target_arch = "nvptx64")]
+        $crate::space::product!($entries! { $($list)* });
+    };
+}
+pub(crate) use compiled;
+
 /// The name of an entry: `v3_f16_128x128x64_s2`.
 macro_rules! entry_name {
     ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal) => {

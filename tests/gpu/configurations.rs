@@ -2,13 +2,14 @@
 
 use hopper_gemm::Element;
 use hopper_gemm::cuda::{Gemm, Origin, Prefer};
-use kernels::catalogue::{COMPILED, Config, Kernel};
+use kernels::catalogue::{Config, Kernel};
 
-use crate::support::{Failure, Gpu, Shape, Test, ensure, for_element, test};
+use crate::support::{Failure, Gpu, Shape, Test, ensure, for_element, multiplying, test};
 
 /// Shapes that are ragged in every dimension, alone and together; K shorter than the ring, and longer;
-/// rows that lie further apart than they are long; C at an odd element and with odd rows.
-pub fn shapes() -> Vec<Shape> {
+/// rows that lie further apart than they are long; C at an odd element, with odd rows, and as TMA takes it;
+/// for kernels whose blocks walk over tiles, more tiles than there are blocks.
+fn shapes(config: &Config) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for edge in [1, 7, 63, 64, 65, 127, 128, 129, 255, 257] {
         shapes.push(Shape::new(edge, 66, 72));
@@ -27,12 +28,17 @@ pub fn shapes() -> Vec<Shape> {
         Shape::new(65, 130, 96).padded(0, 0, 6, 0),
         Shape::new(513, 385, 384),
     ]);
+    for k in [1, 64, 65, 513] {
+        shapes.push(Shape::new(129, 70, k).padded(0, 0, 2, 0));
+    }
+    if config.kernel.is_persistent() {
+        shapes.extend([Shape::new(2100, 3000, 72), Shape::new(2049, 2305, 200).padded(0, 0, 7, 0)]);
+    }
     shapes
 }
 
 pub fn tests() -> Vec<Test> {
-    let mut tests: Vec<Test> = COMPILED
-        .iter()
+    let mut tests: Vec<Test> = multiplying()
         .map(|config| {
             test(format!("product::{}", config.entry), move |gpu| for_element!(config.element, product(gpu, config)))
         })
@@ -40,7 +46,7 @@ pub fn tests() -> Vec<Test> {
     for kernel in Kernel::ALL {
         for element in kernels::catalogue::Element::ALL {
             // The first configuration stands for the kernel; HOPPER_GEMM_JIT=1 runs all of them so.
-            if let Some(config) = COMPILED.iter().find(|config| config.kernel == kernel && config.element == element) {
+            if let Some(config) = multiplying().find(|config| config.kernel == kernel && config.element == element) {
                 tests.push(test(format!("jit::{}", config.entry), move |gpu| {
                     for_element!(config.element, jit(gpu, config))
                 }));
@@ -56,7 +62,7 @@ fn product<T: Element>(gpu: &Gpu, config: &'static Config) -> Result<(), Failure
     ensure!(usage.local_bytes == 0, "{} spills {} bytes a thread", config.entry, usage.local_bytes);
     ensure!(usage.blocks_per_multiprocessor >= 1, "no block of {} fits on a multiprocessor", config.entry);
     let stream = gpu.device.stream()?;
-    for shape in shapes() {
+    for shape in shapes(config) {
         let case = gpu.case::<T>(shape)?;
         let first = case.run(gpu, &stream, config)?;
         let second = case.run(gpu, &stream, config)?;

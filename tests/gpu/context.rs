@@ -6,9 +6,9 @@ use cust::context::legacy::{Context, ContextFlags, CurrentContext};
 use half::f16;
 use hopper_gemm::cuda::{Device, DeviceMatrix, Gemm, Kernel, Prefer};
 use hopper_gemm::modules::Module;
-use kernels::catalogue::{COMPILED, Config, Element};
+use kernels::catalogue::{Config, Element};
 
-use crate::support::{Failure, Gpu, Shape, Test, ensure, test, wait};
+use crate::support::{Failure, Gpu, Shape, Test, ensure, multiplying, test, wait};
 
 pub fn tests() -> Vec<Test> {
     vec![
@@ -21,7 +21,7 @@ pub fn tests() -> Vec<Test> {
 
 /// Configurations with the least and the most shared memory.
 fn extremes() -> [&'static Config; 2] {
-    let configs = || COMPILED.iter().filter(|config| config.element == Element::F16);
+    let configs = || multiplying().filter(|config| config.element == Element::F16);
     let by_shared = |config: &&Config| config.shared_bytes();
     [
         configs().min_by_key(by_shared).expect("there are f16 kernels"),

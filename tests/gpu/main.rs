@@ -4,6 +4,7 @@
 //! that has a GPU and no Rust. It takes the options of `cargo test`: a filter, `--list`,
 //! `--test-threads`.
 
+mod bench;
 mod configurations;
 mod context;
 mod large;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     tests.extend(refusals::tests());
     tests.extend(context::tests());
     tests.extend(large::tests());
+    tests.extend(bench::tests());
     let trials = tests
         .into_iter()
         .map(|(name, test)| {

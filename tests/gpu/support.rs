@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, Event, Gemm, Prefer, Stream};
-use hopper_gemm::{Element, MatMut, MatRef};
-use kernels::catalogue::Config;
+use hopper_gemm::check::{Comparison, Report};
+use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, Gemm, Prefer, Stream};
+use hopper_gemm::{Element, Error, MatMut, MatRef, Matrix, cpu, random};
+use kernels::catalogue::{COMPILED, Config};
 
 /// What went wrong, in words.
 pub type Failure = libtest_mimic::Failed;
@@ -29,7 +30,9 @@ pub fn test(name: impl Into<String>, run: impl FnOnce(&Gpu) -> Result<(), Failur
 /// Fails the test with a message unless the condition holds.
 macro_rules! ensure {
     ($condition:expr, $($message:tt)*) => {
-        if !$condition {
+        // Not `!$condition`: a comparison with NaN must fail.
+        if $condition {
+        } else {
             return Err(format!($($message)*).into());
         }
     };
@@ -99,104 +102,60 @@ impl Shape {
     }
 }
 
-/// Seeded numbers that are close to normal: the sum of four uniform ones, of variance 1.
-pub fn random<T: Element>(seed: u64, count: usize) -> Vec<T> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
-    (0..count)
-        .map(|_| {
-            // SplitMix64.
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut bits = state;
-            bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            bits ^= bits >> 31;
-            let sum: i32 = (0..4).map(|i| (bits >> (16 * i) & 0xffff) as i32 - 0x8000).sum();
-            T::from_f32(sum as f32 * (3f32.sqrt() / 65536.0))
-        })
-        .collect()
-}
-
 /// A and B of one shape on the device and on the host, and what their product must be.
 pub struct Case<T: Element> {
     pub shape: Shape,
     pub a: DeviceMatrix<T>,
     pub b: DeviceMatrix<T>,
-    pub host_a: Vec<T>,
-    pub host_b: Vec<T>,
-    expected: Vec<Expected>,
-}
-
-/// An element of the product in f64, and how far from it a right result may be.
-#[derive(Clone, Copy)]
-pub struct Expected {
-    pub value: f64,
-    pub tolerance: f64,
-}
-
-/// The element whose rows of A and B are `a` and `b`.
-///
-/// A tensor core adds 16 products to the accumulator at a time and drops what lies 25 bits below the
-/// largest of the 17 terms, then truncates to f32: at most 2⁻²¹ of the sum of all magnitudes per step.
-/// The result is then rounded once to the element type.
-pub fn expected<T: Element>(a: &[T], b: &[T]) -> Expected {
-    let (mut value, mut magnitude) = (0f64, 0f64);
-    for (&x, &y) in a.iter().zip(b) {
-        let product = f64::from(x.to_f32()) * f64::from(y.to_f32());
-        value += product;
-        magnitude += product.abs();
-    }
-    let steps = a.len().div_ceil(16) as f64;
-    let accumulation = steps * magnitude * 2f64.powi(-21);
-    Expected { value, tolerance: accumulation + 0.5 * T::ulp(value.abs() + accumulation) }
-}
-
-impl Expected {
-    /// Whether `result` is within the tolerance.
-    pub fn admits<T: Element>(&self, result: T) -> bool {
-        // False for NaN.
-        (f64::from(result.to_f32()) - self.value).abs() <= self.tolerance
-    }
+    pub host_a: Matrix<T>,
+    pub host_b: Matrix<T>,
+    /// The product, row by row, summed in f64.
+    reference: Vec<f64>,
 }
 
 impl<T: Element> Case<T> {
     fn new(device: &Device, shape: Shape) -> Result<Case<T>, Failure> {
         let Shape { m, n, k, pad_a, pad_b, .. } = shape;
-        let host_a = random::<T>(1 + (m * 31 + k) as u64, m * k);
-        let host_b = random::<T>(2 + (n * 37 + k) as u64, n * k);
+        let host_a = random::normal::<T>(m, k, 1, random::A)?;
+        let host_b = random::normal::<T>(n, k, 1, random::B)?;
         let stream = device.stream()?;
         let mut a = DeviceMatrix::with_ld(device, m, k, k.next_multiple_of(8) + pad_a)?;
         let mut b = DeviceMatrix::with_ld(device, n, k, k.next_multiple_of(8) + pad_b)?;
         // What lies between the rows must not reach the product.
         fill_all(&mut a, &stream, T::from_f32(f32::NAN))?;
         fill_all(&mut b, &stream, T::from_f32(f32::NAN))?;
-        a.upload(&stream, &MatRef::new(&host_a, m, k, k)?)?;
-        b.upload(&stream, &MatRef::new(&host_b, n, k, k)?)?;
-        let expected = (0..m * n).map(|i| expected(&host_a[i / n * k..][..k], &host_b[i % n * k..][..k])).collect();
-        Ok(Case { shape, a, b, host_a, host_b, expected })
+        a.upload(&stream, &host_a.view())?;
+        b.upload(&stream, &host_b.view())?;
+        let mut reference = Vec::with_capacity(m * n);
+        cpu::panels(host_a.view(), host_b.view(), |_, panel: MatRef<'_, f64>| reference.extend(panel.data()))?;
+        Ok(Case { shape, a, b, host_a, host_b, reference })
     }
 
     /// Runs `config`, checks the result and what surrounds it, and returns the result's bits.
     pub fn run(&self, gpu: &Gpu, stream: &Stream, config: &'static Config) -> Result<Vec<u16>, Failure> {
+        let explain = |reason: &str| Failure::from(format!("{} on {:?}: {reason}", config.entry, self.shape));
         let mut output = Output::<T>::new(&gpu.device, stream, self.shape)?;
         gpu.gemm.plan(config, &self.a, &self.b, output.view(&gpu.device))?.run(stream)?;
         wait(stream, || format!("{} on {:?}", config.entry, self.shape))?;
-        let bits = output.read(stream).map_err(|failure| self.explain(config, failure))?;
-        let wrong = |&(_, (&bits, expected)): &(usize, (&u16, &Expected))| !expected.admits(T::from_bits(bits));
-        let mut all_wrong = bits.iter().zip(&self.expected).enumerate().filter(wrong);
-        if let Some((i, (&bits, Expected { value, tolerance }))) = all_wrong.next() {
-            let (row, column) = (i / self.shape.n, i % self.shape.n);
-            let (result, others) = (T::from_bits(bits), all_wrong.count());
-            let message = format!(
-                "C[{row}, {column}] is {result:?}, should be {value} within {tolerance:e}; {others} others are wrong"
-            );
-            return Err(self.explain(config, message.into()));
-        }
+        let bits = output.read(stream).map_err(|failure| explain(failure.message().unwrap_or("failed")))?;
+        self.check(&bits).map_err(|failure| explain(failure.message().unwrap_or("failed")))?;
         Ok(bits)
     }
 
-    fn explain(&self, config: &Config, failure: Failure) -> Failure {
-        format!("{} on {:?}: {}", config.entry, self.shape, failure.message().unwrap_or("failed")).into()
+    /// Fails unless `bits` are the bits of a right product.
+    pub fn check(&self, bits: &[u16]) -> Result<(), Failure> {
+        let Shape { m, n, .. } = self.shape;
+        let c: Vec<T> = bits.iter().map(|&bits| T::from_bits(bits)).collect();
+        let mut comparison = Comparison::new(self.host_a.view(), self.host_b.view(), MatRef::new(&c, m, n, n)?)?;
+        comparison.add(0, MatRef::new(&self.reference, m, n, n)?);
+        passed(&comparison.report())
     }
+}
+
+/// Fails with what is wrong unless the report is good.
+pub fn passed(report: &Report) -> Result<(), Failure> {
+    ensure!(report.passed(), "wrong: {report:?}");
+    Ok(())
 }
 
 /// Fills rows and padding alike.
@@ -269,19 +228,16 @@ impl<T: Element> Output<T> {
 /// it.
 pub fn wait(stream: &Stream, what: impl FnOnce() -> String) -> Result<(), Failure> {
     const LIMIT: Duration = Duration::from_secs(30);
-    let event = Event::new(stream.device())?;
-    event.record(stream)?;
-    let start = Instant::now();
-    while !event.is_complete()? {
-        if start.elapsed() > LIMIT {
-            eprintln!("{} has not finished after {} s: it hangs", what(), LIMIT.as_secs());
-            std::process::exit(101);
-        }
-        if start.elapsed() > Duration::from_millis(5) {
-            std::thread::sleep(Duration::from_micros(200));
-        }
+    if let Err(error @ Error::Hang { .. }) = stream.synchronize_within(LIMIT) {
+        eprintln!("{}: {error}", what());
+        std::process::exit(101);
     }
-    Ok(())
+    Ok(stream.synchronize()?)
+}
+
+/// The configurations that are meant to multiply.
+pub fn multiplying() -> impl Iterator<Item = &'static Config> {
+    COMPILED.iter().filter(|config| config.kernel.loads())
 }
 
 /// Calls `$function::<T>($arguments)` for the type of `$element`.

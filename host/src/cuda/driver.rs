@@ -3,7 +3,10 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cust::context::Context;
 use cust::device::DeviceAttribute;
@@ -44,8 +47,19 @@ pub struct Device(Arc<Inner>);
 
 struct Inner {
     index: u32,
-    context: Context,
+    // Dropped by `drop`, unless a kernel hangs in it.
+    context: ManuallyDrop<Context>,
     info: DeviceInfo,
+    hung: AtomicBool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !*self.hung.get_mut() {
+            // SAFETY: dropped nowhere else, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.context) };
+        }
+    }
 }
 
 /// What is known about a device without running anything on it.
@@ -99,7 +113,7 @@ impl Device {
         // cust makes the context current; put back what was there.
         let _restore = Restore::current()?;
         let context = Context::new(raw).map_err(cust_error("cuDevicePrimaryCtxRetain"))?;
-        Ok(Device(Arc::new(Inner { index, context, info })))
+        Ok(Device(Arc::new(Inner { index, context: ManuallyDrop::new(context), info, hung: AtomicBool::new(false) })))
     }
 
     /// The device's number among those that the driver shows.
@@ -136,6 +150,12 @@ impl Device {
         let _bound = self.bind()?;
         // SAFETY: a context is current.
         sys::check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")
+    }
+
+    /// Whether a kernel was found to hang on the device. Then nothing waits for it again: what would have
+    /// to wait before it frees memory leaves the memory to the end of the process.
+    pub fn is_hung(&self) -> bool {
+        self.0.hung.load(Ordering::Relaxed)
     }
 
     /// Makes a stream. Wraps `cuStreamCreateWithPriority`.
@@ -266,6 +286,29 @@ impl Stream {
         let _bound = self.device.bind()?;
         // SAFETY: the stream is alive.
         sys::check(unsafe { sys::cuStreamSynchronize(self.handle) }, "cuStreamSynchronize")
+    }
+
+    /// As [`Stream::synchronize`], for at most `limit`.
+    ///
+    /// # Errors
+    /// [`Error::Hang`] when the work is not done by then. Nothing can stop it: the device is of no more use
+    /// to this process, and only the end of the process frees it. See [`Device::is_hung`].
+    pub fn synchronize_within(&self, limit: Duration) -> Result<()> {
+        /// Kernels that take less than this are waited for without sleeping.
+        const SPIN: Duration = Duration::from_millis(5);
+        let event = Event::new(&self.device)?;
+        event.record(self)?;
+        let start = Instant::now();
+        while !event.is_complete()? {
+            if start.elapsed() > limit {
+                self.device.0.hung.store(true, Ordering::Relaxed);
+                return Err(Error::Hang { seconds: limit.as_secs_f64() });
+            }
+            if start.elapsed() > SPIN {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        Ok(())
     }
 }
 

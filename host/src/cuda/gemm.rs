@@ -113,13 +113,22 @@ impl Gemm {
             Work::Nothing => Action::Nothing,
             Work::Zeros => Action::Zeros,
             Work::Product => {
+                let device = self.device();
                 let [a_map, b_map] = tensor_map::operands(&problem, config, addresses)?;
+                let c_map = tensor_map::output(&problem, config, addresses);
+                let tiles = config.blocks(problem.m(), problem.n());
+                if tiles > i32::MAX as u64 {
+                    let reason = format!("C has {tiles} tiles; it may have 2^31-1");
+                    return Err(Error::Launch { entry: config.entry, reason });
+                }
                 Action::Launch(Box::new(Launch {
                     kernel: self.kernels.get(config.entry)?,
-                    a_map: a_map.encode(self.device())?,
-                    b_map: b_map.encode(self.device())?,
-                    blocks: config.blocks(problem.m(), problem.n()),
-                    band: config.kernel.band() as u32,
+                    config,
+                    a_map: a_map.encode(device)?,
+                    b_map: b_map.encode(device)?,
+                    c_map: c_map.map_or(Ok(Encoded::UNUSED), |map| map.encode(device))?,
+                    blocks: config.grid(problem.m(), problem.n(), device.info().multiprocessors as usize),
+                    band: band_of(config, &problem, config.kernel.band()),
                 }))
             }
         };
@@ -166,9 +175,7 @@ fn problem_of<T: Element>(
 ) -> Result<Problem> {
     let (a, b, c) = (&a.0, &b.0, &c.0);
     let (m, n, k) = problem::sizes((a.rows, a.cols), (b.rows, b.cols))?;
-    if (c.rows, c.cols) != (m, n) {
-        return Err(Error::OutputShape { c: (c.rows, c.cols), product: (m, n) });
-    }
+    problem::check_output((c.rows, c.cols), (m, n))?;
     Problem::with_leading_dimensions(T::KIND, (m, n, k), a.ld, b.ld, c.ld)
 }
 
@@ -188,10 +195,18 @@ enum Action {
 
 struct Launch {
     kernel: Arc<Kernel>,
+    config: &'static Config,
     a_map: Encoded,
     b_map: Encoded,
+    /// Passed to kernels that store by TMA; they look at it where C takes TMA.
+    c_map: Encoded,
     blocks: u64,
     band: u32,
+}
+
+/// `band` rows of tiles, or as many as C has: the kernels multiply it with the columns, in 32 bits.
+fn band_of(config: &Config, problem: &Problem, band: usize) -> u32 {
+    band.clamp(1, problem.m().div_ceil(config.tile.m * config.cluster.m).max(1)) as u32
 }
 
 impl Plan<'_> {
@@ -211,7 +226,7 @@ impl Plan<'_> {
     /// Takes the tiles of C in bands of `band` rows of tiles (at least 1) in place of the kernel's own.
     pub fn with_band(mut self, band: u32) -> Self {
         if let Action::Launch(launch) = &mut self.action {
-            launch.band = band.max(1);
+            launch.band = band_of(launch.config, &self.problem, band as usize);
         }
         self
     }
@@ -226,9 +241,9 @@ impl Plan<'_> {
             Action::Launch(launch) => {
                 // Problem keeps them at most 2³¹.
                 let (m, n, k, ldc) = (m as u32, n as u32, k as u32, self.problem.ldc() as u64);
-                let parameters = [
-                    Parameter::of(&launch.a_map),
-                    Parameter::of(&launch.b_map),
+                let maps = [&launch.a_map, &launch.b_map, &launch.c_map].map(Parameter::of);
+                let maps = if launch.config.kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
+                let sizes = [
                     Parameter::of(&self.c),
                     Parameter::of(&m),
                     Parameter::of(&n),
@@ -236,6 +251,7 @@ impl Plan<'_> {
                     Parameter::of(&ldc),
                     Parameter::of(&launch.band),
                 ];
+                let parameters: Vec<Parameter<'_>> = maps.iter().chain(&sizes).copied().collect();
                 // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
                 // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
                 // waits for it, and for views of foreign memory their maker has promised as much.

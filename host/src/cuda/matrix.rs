@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use cust::error::CudaError;
 use cust::memory::DeviceBuffer;
 
 use super::driver::{Device, Stream, cust_error};
@@ -115,12 +116,12 @@ impl<T> Drop for DeviceMatrix<T> {
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
         match self.device.bind() {
-            Ok(_bound) => {
+            Ok(_bound) if !self.device.is_hung() => {
                 // If this fails the context is beyond use, and so is what was running in it.
                 let _ = self.device.synchronize();
                 drop(buffer);
             }
-            Err(_) => std::mem::forget(buffer),
+            _ => std::mem::forget(buffer),
         }
     }
 }
@@ -299,9 +300,18 @@ impl<'a, T> From<&'a mut DeviceMatrix<T>> for DeviceMatrixMut<'a, T> {
 /// Allocates device memory, or says how much there is.
 fn allocate(device: &Device, bytes: usize) -> Result<DeviceBuffer<u8>> {
     let _bound = device.bind()?;
-    // SAFETY: bytes have no invalid values; the device reads and writes them as the kernels do.
-    unsafe { DeviceBuffer::uninitialized(bytes) }.map_err(|error| match (error, device.memory()) {
-        (cust::error::CudaError::OutOfMemory, Ok((free, total))) => {
+    let error = if bytes > device.info().memory_bytes {
+        // What the driver says to a size that is absurd depends on how absurd it is.
+        CudaError::OutOfMemory
+    } else {
+        // SAFETY: bytes have no invalid values; the device reads and writes them as the kernels do.
+        match unsafe { DeviceBuffer::uninitialized(bytes) } {
+            Ok(buffer) => return Ok(buffer),
+            Err(error) => error,
+        }
+    };
+    Err(match (error, device.memory()) {
+        (CudaError::OutOfMemory, Ok((free, total))) => {
             Error::DeviceMemory { wanted: bytes, free, total, device: device.index() }
         }
         _ => cust_error("cuMemAlloc")(error),

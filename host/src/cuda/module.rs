@@ -274,9 +274,9 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         // Code must not go away under a launch that is still running. There is nobody to tell of a
         // failure, and then unloading would be unsound: the module is left to the context.
-        match self.device.bind().and_then(|bound| self.device.synchronize().map(|()| bound)) {
-            Ok(_bound) => drop(self.image.take()),
-            Err(_) => std::mem::forget(self.image.take()),
+        match self.device.bind() {
+            Ok(_bound) if !self.device.is_hung() && self.device.synchronize().is_ok() => drop(self.image.take()),
+            _ => std::mem::forget(self.image.take()),
         }
     }
 }
@@ -371,45 +371,17 @@ fn check_compute_capability(info: &DeviceInfo) -> Result<()> {
 
 /// Refuses a driver that is too old for the PTX.
 fn check_driver(driver: CudaVersion, ptx: &str) -> Result<()> {
-    match driver_for_ptx(ptx) {
-        Some((isa, needed)) if driver < needed => {
-            Err(Error::DriverTooOld { driver: driver.to_string(), isa, needed: needed.to_string() })
+    match modules::driver_for_ptx(ptx) {
+        Some((isa, needed)) if driver.0 < needed => {
+            Err(Error::DriverTooOld { driver: driver.to_string(), isa, needed: CudaVersion(needed).to_string() })
         }
         _ => Ok(()),
     }
 }
 
-/// The PTX ISA version that a module states, and the CUDA version of the first driver that reads it
-/// (PTX ISA, "Release Notes"). `None` for a module that states none: the JIT will say so.
-fn driver_for_ptx(ptx: &str) -> Option<(String, CudaVersion)> {
-    let version = ptx.lines().find_map(|line| line.strip_prefix(".version"))?.trim();
-    let (major, minor) = version.split_once('.')?;
-    let (major, minor): (i32, i32) = (major.parse().ok()?, minor.trim().parse().ok()?);
-    let needed = match (major, minor) {
-        // PTX 8.6 came with CUDA 12.7: 12.6 brought no new PTX.
-        (8, 6..) => 12000 + 10 * (minor + 1),
-        // PTX 7.m came with CUDA 11.m, 8.m with 12.m, 9.m with 13.m.
-        _ => 1000 * (major + 4) + 10 * minor,
-    };
-    Some((version.to_string(), CudaVersion(needed)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn drivers_that_read_a_ptx_version() {
-        for (version, needed) in
-            [("7.8", "11.8"), ("8.0", "12.0"), ("8.5", "12.5"), ("8.6", "12.7"), ("8.8", "12.9"), ("9.0", "13.0")]
-        {
-            let ptx = format!("//\n.version {version}\n.target sm_90a\n");
-            let (isa, driver) = driver_for_ptx(&ptx).unwrap();
-            assert_eq!((isa.as_str(), driver.to_string().as_str()), (version, needed));
-        }
-        assert!(driver_for_ptx("").is_none());
-        assert!(driver_for_ptx(".version x").is_none());
-    }
 
     #[test]
     fn an_old_driver_is_told_both_versions() {

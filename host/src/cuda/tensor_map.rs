@@ -31,6 +31,11 @@ type EncodeTiled = unsafe extern "C" fn(
 #[repr(C, align(64))]
 pub struct Encoded(pub(crate) [u64; 16]);
 
+impl Encoded {
+    /// In place of a map that the kernel does not look at.
+    pub(crate) const UNUSED: Encoded = Encoded([0; 16]);
+}
+
 impl TiledMatrix {
     /// Encodes the map. Wraps `cuTensorMapEncodeTiled`; touches no device memory.
     pub fn encode(&self, device: &Device) -> Result<Encoded> {

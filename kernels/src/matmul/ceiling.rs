@@ -7,16 +7,11 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::clustered_entries;
-use crate::space::{clustered_rows, product};
+use crate::space::{clustered_rows, compiled};
 
 pub use super::persistent::{BAND, CONSUMERS};
 
-/// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[product!(clustered_rows! {
-    [[Ceiling "ceiling"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [4] [[1 x 1]]
-})];
+compiled! { LARGE, clustered_rows, clustered_entries { [[Ceiling "ceiling"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [4] [[1 x 1]] } }
 
-#[cfg(target_arch = "nvptx64")]
-product!(clustered_entries! {
-    [[Ceiling "ceiling"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [4] [[1 x 1]]
-});
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[LARGE];

@@ -27,7 +27,7 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::clustered_entries;
-use crate::space::{clustered_rows, product};
+use crate::space::{clustered_rows, compiled};
 
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 2;
@@ -207,8 +207,6 @@ pub(super) mod device {
             let mut index = first;
             while index < clusters {
                 let (row, column) = corner(index);
-                // Zeroed for each tile although the first MMA overwrites them: kept from the last tile, ptxas
-                // finds no registers for the large tiles.
                 // SAFETY: all-zero bits are valid f32 values.
                 let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
                 let mut previous = 0;
@@ -255,21 +253,8 @@ pub(super) mod device {
     }
 }
 
-/// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[
-    product!(clustered_rows! {
-        [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]]
-    }),
-    product!(clustered_rows! {
-        [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]]
-    }),
-];
+compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+compiled! { MEDIUM, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 
-#[cfg(target_arch = "nvptx64")]
-product!(clustered_entries! {
-    [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]]
-});
-#[cfg(target_arch = "nvptx64")]
-product!(clustered_entries! {
-    [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]]
-});
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[LARGE, MEDIUM];

@@ -25,18 +25,17 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::entries;
-use crate::space::{product, rows};
+use crate::space::{compiled, product, rows};
 
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 1;
 
 /// Rows of tiles in a band of the tile order (see [`crate::tile_order::banded`]).
 ///
-/// With tiles of 128×128 every multiprocessor asks the L2 cache for 64 bytes a clock, more than it gives;
-/// requests for the same rows from neighbouring multiprocessors are merged on the way. Bands of 32 to 40
-/// rows were fastest at 8192³ on an H200: 0.88–0.89 of cuBLAS, against 0.86 with the whole column of 64
-/// and 0.85 with bands of 8.
-pub const BAND: usize = 32;
+/// With tiles of 128×128 a multiprocessor at full speed would ask the L2 cache for 64 bytes a clock, which
+/// is more than it gives; requests for the same rows that neighbouring multiprocessors make at about the
+/// same time are merged on the way. How many are depends on which tiles run side by side: see the worklog.
+pub const BAND: usize = 40;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
@@ -181,17 +180,12 @@ mod device {
     }
 }
 
-/// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[product!(rows! {
-    [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7]
-})];
+compiled! { ALL, rows, entries { [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7] } }
 
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7]
-});
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[ALL];
 
 /// The configurations of the space that cannot run: their accumulators alone take all registers.
-pub const REFUSED: &[&[Config]] = &[product!(rows! {
-    [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128] [256 x 256]] [16 32 64] [2 3 4 5 6 7]
-})];
+pub const REFUSED: &[&[Config]] = &[product!(
+    rows! { [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128] [256 x 256]] [16 32 64] [2 3 4 5 6 7] }
+)];

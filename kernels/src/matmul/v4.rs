@@ -23,7 +23,7 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::entries;
-use crate::space::{product, rows};
+use crate::space::{compiled, product, rows};
 
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 1;
@@ -136,17 +136,17 @@ mod device {
     }
 }
 
+compiled! { SMALL, rows, entries { [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6] } }
+compiled! { WIDE, rows, entries { [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192] [192 x 128]] [64] [3 4 5] } }
+
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[product!(rows! {
-    [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-})];
+pub const COMPILED: &[&[Config]] = &[SMALL, WIDE];
 
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-});
-
-/// The configurations of the space that cannot run: their accumulators alone take all registers.
-pub const REFUSED: &[&[Config]] = &[product!(rows! {
-    [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128] [256 x 256]] [16 32 64] [3 4 5 6]
-})];
+/// The configurations of the space that cannot run: their accumulators alone take all registers, or their
+/// ring is larger than shared memory.
+pub const REFUSED: &[&[Config]] = &[
+    product!(
+        rows! { [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128] [256 x 256]] [16 32 64] [3 4 5 6] }
+    ),
+    product!(rows! { [[V4 "v4"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192] [192 x 128]] [64] [6] }),
+];

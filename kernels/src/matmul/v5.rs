@@ -22,7 +22,7 @@
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::entries;
-use crate::space::{product, rows};
+use crate::space::{compiled, product, rows};
 
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 2;
@@ -142,39 +142,16 @@ mod device {
     }
 }
 
-/// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4]
-    }),
-];
+compiled! { SMALL, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6] } }
+compiled! { SHALLOW, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6] } }
+compiled! { DEEP, rows, entries { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4] } }
 
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [3 4 5 6]
-});
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [16 32] [3 4 5 6]
-});
-#[cfg(target_arch = "nvptx64")]
-product!(entries! {
-    [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [3 4]
-});
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[SMALL, SHALLOW, DEEP];
 
 /// The configurations of the space that cannot run: their accumulators alone take all registers, or their
 /// ring is larger than shared memory.
 pub const REFUSED: &[&[Config]] = &[
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 256]] [16 32 64] [3 4 5 6]
-    }),
-    product!(rows! {
-        [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [5 6]
-    }),
+    product!(rows! { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 256]] [16 32 64] [3 4 5 6] }),
+    product!(rows! { [[V5 "v5"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [5 6] }),
 ];

@@ -1,0 +1,274 @@
+//! Arms: the ways to compute a product that a benchmark compares.
+
+use std::collections::BTreeMap;
+
+use kernels::catalogue::{COMPILED, Config};
+use serde_json::Value;
+use wildmatch::WildMatch;
+
+use super::inputs::Inputs;
+use crate::cuda::{Gemm, Plan, Stream};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::select::{self, Request};
+
+/// One way to compute the product of one shape, ready to run.
+pub trait Arm {
+    /// What is known about it, for the results.
+    fn facts(&self) -> BTreeMap<String, Value>;
+
+    /// Whether its result is meant to be the product.
+    fn multiplies(&self) -> bool {
+        true
+    }
+
+    /// Puts one product of input set `set` into `stream`.
+    fn launch(&mut self, stream: &Stream, set: usize) -> Result<()>;
+}
+
+/// Which arm is asked for.
+#[derive(Clone, Debug)]
+pub enum ArmSpec {
+    /// A kernel of the catalogue: the configuration that is chosen for the shape, unless it is fixed.
+    Kernel {
+        /// Name of the arm.
+        name: String,
+        /// What is asked for.
+        request: Request,
+        /// Rows of tiles that are taken together, where not the kernel's own number.
+        band: Option<u32>,
+    },
+    /// One row of the catalogue.
+    Config {
+        /// Name of the arm.
+        name: String,
+        /// The row.
+        config: &'static Config,
+        /// As for a kernel.
+        band: Option<u32>,
+    },
+    /// cuBLASLt, the fastest of its heuristics' proposals.
+    #[cfg(feature = "cublas")]
+    CublasLt,
+    /// cuBLAS, `cublasGemmEx` with its own choice.
+    #[cfg(feature = "cublas")]
+    GemmEx,
+}
+
+/// What arms are prepared with.
+pub struct Tools<'a> {
+    /// The kernels.
+    pub gemm: &'a Gemm,
+    /// The stream on which everything runs.
+    pub stream: &'a Stream,
+    /// cuBLAS, where an arm asks for it.
+    #[cfg(feature = "cublas")]
+    pub cublas: Option<&'a crate::cublas::Cublas>,
+    /// How many of cuBLASLt's proposals are tried.
+    pub proposals: usize,
+}
+
+impl ArmSpec {
+    /// Reads a list such as `v3,cublas` or `v3_f16_128x128x64_s*,gemmex`: names of kernels, to which
+    /// `request` adds tile and stages; names of entries, which may have the wildcards `*` and `?`;
+    /// `cublas`, `gemmex`. After a kernel or an entry `@N` takes the tiles of C in bands of N rows.
+    ///
+    /// # Errors
+    /// When a name is none of these, or matches no kernel of type `element`.
+    pub fn parse_list(list: &str, element: kernels::catalogue::Element, request: &Request) -> Result<Vec<ArmSpec>> {
+        let mut specs: Vec<ArmSpec> = Vec::new();
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            for spec in ArmSpec::parse(name, element, request)? {
+                if !specs.iter().any(|other| other.name() == spec.name()) {
+                    specs.push(spec);
+                }
+            }
+        }
+        if specs.is_empty() {
+            return Err(Error::Syntax { value: list.to_string(), rule: "a list of kernels is expected, `v3,cublas`" });
+        }
+        Ok(specs)
+    }
+
+    fn parse(name: &str, element: kernels::catalogue::Element, request: &Request) -> Result<Vec<ArmSpec>> {
+        match name {
+            #[cfg(feature = "cublas")]
+            "cublas" => return Ok(vec![ArmSpec::CublasLt]),
+            #[cfg(feature = "cublas")]
+            "gemmex" => return Ok(vec![ArmSpec::GemmEx]),
+            #[cfg(not(feature = "cublas"))]
+            "cublas" | "gemmex" => {
+                return Err(Error::NotBuilt { what: "the comparison with cuBLAS", feature: "cublas" });
+            }
+            _ => {}
+        }
+        let (kernel, band) = match name.split_once('@') {
+            None => (name, None),
+            Some((kernel, rows)) => match rows.parse() {
+                Ok(rows @ 1..) => (kernel, Some(rows)),
+                _ => {
+                    let rule = "what follows @ is a number of rows of tiles, at least 1";
+                    return Err(Error::Syntax { value: name.to_string(), rule });
+                }
+            },
+        };
+        // Entry names have underscores, names of kernels have not.
+        if kernel.contains(['_', '*', '?']) {
+            let pattern = WildMatch::new(kernel);
+            let found: Vec<ArmSpec> = COMPILED
+                .iter()
+                .filter(|config| config.element == element && pattern.matches(config.entry))
+                .map(|config| ArmSpec::of_config(config, band))
+                .collect();
+            if found.is_empty() {
+                return Err(Error::UnknownEntry { entry: name.to_string() });
+            }
+            return Ok(found);
+        }
+        let request = Request { kernel: Some(select::parse_kernel(kernel)?), ..*request };
+        Ok(vec![ArmSpec::Kernel { name: name.to_string(), request, band }])
+    }
+
+    /// One row of the catalogue, with its tiles in bands of `band` rows where that is given.
+    pub fn of_config(config: &'static Config, band: Option<u32>) -> ArmSpec {
+        let name = band.map_or(config.entry.to_string(), |band| format!("{}@{band}", config.entry));
+        ArmSpec::Config { name, config, band }
+    }
+
+    /// Its name in results.
+    pub fn name(&self) -> &str {
+        match self {
+            ArmSpec::Kernel { name, .. } | ArmSpec::Config { name, .. } => name,
+            #[cfg(feature = "cublas")]
+            ArmSpec::CublasLt => "cublas",
+            #[cfg(feature = "cublas")]
+            ArmSpec::GemmEx => "gemmex",
+        }
+    }
+
+    /// Whether it is what the others are compared with.
+    pub fn is_baseline(&self) -> bool {
+        #[cfg(feature = "cublas")]
+        return matches!(self, ArmSpec::CublasLt);
+        #[cfg(not(feature = "cublas"))]
+        false
+    }
+
+    /// Whether it needs cuBLAS.
+    pub fn needs_cublas(&self) -> bool {
+        #[cfg(feature = "cublas")]
+        return matches!(self, ArmSpec::CublasLt | ArmSpec::GemmEx);
+        #[cfg(not(feature = "cublas"))]
+        false
+    }
+
+    /// Gets it ready for `inputs`.
+    pub fn prepare<'a, T: Element>(&self, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Box<dyn Arm + 'a>> {
+        match self {
+            ArmSpec::Kernel { request, band, .. } => {
+                let config = select::select(T::KIND, inputs.problem().n(), request)?;
+                Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?))
+            }
+            ArmSpec::Config { config, band, .. } => Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?)),
+            #[cfg(feature = "cublas")]
+            ArmSpec::CublasLt => Ok(Box::new(super::library::CublasLtArm::new(tools, inputs)?)),
+            #[cfg(feature = "cublas")]
+            ArmSpec::GemmEx => Ok(Box::new(super::library::GemmExArm::new(tools, inputs)?)),
+        }
+    }
+}
+
+/// A kernel of the catalogue.
+struct KernelArm<'a> {
+    config: &'static Config,
+    band: Option<u32>,
+    // One for each set of inputs.
+    plans: Vec<Plan<'a>>,
+}
+
+impl<'a> KernelArm<'a> {
+    fn new<T: Element>(
+        config: &'static Config,
+        band: Option<u32>,
+        tools: &Tools<'a>,
+        inputs: &'a Inputs<T>,
+    ) -> Result<Self> {
+        let plan = |set| {
+            let plan = tools.gemm.plan(config, inputs.a(set), inputs.b(set), inputs.c_mut(set))?;
+            Ok(match band {
+                Some(band) => plan.with_band(band),
+                None => plan,
+            })
+        };
+        Ok(KernelArm { config, band, plans: (0..inputs.sets()).map(plan).collect::<Result<_>>()? })
+    }
+}
+
+impl Arm for KernelArm<'_> {
+    fn facts(&self) -> BTreeMap<String, Value> {
+        let mut facts = BTreeMap::new();
+        let mut say = |name: &str, value: Value| facts.insert(name.to_string(), value);
+        say("entry", self.config.entry.into());
+        say("tile", select::tile_name(self.config.tile).into());
+        say("stages", self.config.stages.into());
+        say("band", self.band.map_or(self.config.kernel.band() as u64, u64::from).into());
+        say("threads", self.config.threads().into());
+        say("shared_bytes", self.config.shared_bytes().into());
+        if let Some(kernel) = self.plans.first().and_then(Plan::kernel) {
+            let usage = kernel.usage();
+            say("code", kernel.origin().to_string().into());
+            say("registers", usage.registers.into());
+            say("local_bytes", usage.local_bytes.into());
+            say("blocks_per_multiprocessor", usage.blocks_per_multiprocessor.into());
+        }
+        facts
+    }
+
+    fn multiplies(&self) -> bool {
+        self.config.kernel.loads()
+    }
+
+    fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {
+        self.plans[set].run(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels::catalogue::Element as Kind;
+
+    fn names(list: &str, element: Kind) -> Result<Vec<String>> {
+        let specs = ArmSpec::parse_list(list, element, &Request::default())?;
+        Ok(specs.iter().map(|spec| spec.name().to_string()).collect())
+    }
+
+    #[test]
+    fn lists_name_kernels_entries_and_patterns() {
+        assert_eq!(names("v3", Kind::F16).unwrap(), ["v3"]);
+        // Once each, however often a list names them.
+        let stages = names(" v3_f16_128x128x64_s3 , v3_f16_128x128x64_s?", Kind::F16).unwrap();
+        assert_eq!(stages[..2], ["v3_f16_128x128x64_s3", "v3_f16_128x128x64_s2"]);
+        assert_eq!(stages.iter().filter(|name| *name == "v3_f16_128x128x64_s3").count(), 1);
+        assert!(stages.iter().all(|name| name.starts_with("v3_f16_128x128x64_s")));
+        assert_eq!(names("v3@8,v3_f16_128x128x64_s2@4", Kind::F16).unwrap(), ["v3@8", "v3_f16_128x128x64_s2@4"]);
+        let all = names("v3_*", Kind::Bf16).unwrap();
+        assert!(all.len() > 10 && all.iter().all(|name| name.contains("bf16")));
+    }
+
+    #[test]
+    fn what_matches_nothing_is_refused() {
+        for list in ["", "v17", "v3@0", "v3@x", "v3_f16_1x1x1_s1", "nothing_*"] {
+            assert!(names(list, Kind::F16).is_err(), "{list}");
+        }
+        // An entry of the other element type.
+        assert!(names("v3_f16_128x128x64_s2", Kind::Bf16).is_err());
+    }
+
+    #[cfg(feature = "cublas")]
+    #[test]
+    fn cublas_is_the_baseline() {
+        let specs = ArmSpec::parse_list("v3,cublas,gemmex", Kind::F16, &Request::default()).unwrap();
+        assert_eq!(specs.iter().map(ArmSpec::is_baseline).collect::<Vec<_>>(), [false, true, false]);
+    }
+}

@@ -1,0 +1,44 @@
+//! Measuring kernels beside each other and beside cuBLAS.
+//!
+//! Two regimes, because a chip that is bound by power gives two answers:
+//!
+//! - **rested**: a pause, then a burst of about ten milliseconds, every arm once a round, in an order that
+//!   is shuffled each round. The order matters: an arm that follows a hungry one inherits a warm chip.
+//! - **sustained**: the chip is warmed for seconds, then each arm takes slots of a second beside slots of the
+//!   baseline, and ratios are taken pair by pair, so that a drift of the chip cancels.
+//!
+//! Operands are standard normal: zeros and small integers let the chip clock higher and prove nothing.
+//! Before an arm is timed its result is checked; one that is wrong is reported and not timed.
+//!
+//! [`results`] and [`table`] work on any machine; what measures needs the feature `cuda`.
+
+#[cfg(feature = "cuda")]
+pub mod arm;
+#[cfg(feature = "cuda")]
+mod inputs;
+#[cfg(feature = "cublas")]
+mod library;
+#[cfg(feature = "cuda")]
+mod monitor;
+#[cfg(feature = "cuda")]
+mod once;
+#[cfg(feature = "cuda")]
+mod regimes;
+pub mod results;
+#[cfg(feature = "cuda")]
+mod run;
+pub mod stats;
+pub mod table;
+#[cfg(feature = "cuda")]
+mod verify;
+
+#[cfg(feature = "cuda")]
+pub use inputs::Inputs;
+#[cfg(feature = "cuda")]
+pub use once::once;
+#[cfg(feature = "cuda")]
+pub use regimes::{Burst, burst, products_for};
+#[cfg(feature = "cuda")]
+pub use run::{Options, run};
+#[cfg(feature = "cuda")]
+pub use verify::Verifier;

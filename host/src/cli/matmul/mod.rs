@@ -1,0 +1,253 @@
+//! `hopper-gemm matmul`: one product, from files or from random numbers.
+
+mod compute;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use half::{bf16, f16};
+use hopper_gemm::check;
+use hopper_gemm::npy::{self, Loaded};
+use hopper_gemm::problem;
+use hopper_gemm::select::{self, Request, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::{Element, Error, Matrix, Problem, random};
+use kernels::catalogue::{self, Kernel, Tile};
+
+use super::device::{self, Device, Place};
+use super::failure::Failure;
+use super::output;
+use super::progress::Progress;
+use summary::{CheckSummary, DeviceSummary, Source, Summary, Written};
+
+/// Multiply two matrices, C = A·Bᵀ.
+///
+/// A holds M rows of K elements, B holds N rows of K elements: row j of B is what column j of the second
+/// factor would be. C gets M rows of N elements. Give files with --a and --b, or sizes with --random.
+///
+/// Matrices are .npy files of f16, f32 or f64 (converted to the element type), in C or Fortran order.
+#[derive(Args)]
+pub struct Arguments {
+    /// A, M×K
+    #[arg(long, value_name = "FILE", required_unless_present = "random", requires = "b", help_heading = "Input")]
+    a: Option<PathBuf>,
+    /// B, N×K
+    #[arg(long, value_name = "FILE", required_unless_present = "random", requires = "a", help_heading = "Input")]
+    b: Option<PathBuf>,
+    /// How the file of B holds it: nk as N×K, or kn as K×N, for a product that NumPy would write A @ B
+    #[arg(long, value_name = "nk|kn", default_value = "nk", hide_possible_values = true, help_heading = "Input")]
+    b_layout: Layout,
+    /// Random normal matrices of these sizes in place of files: MxNxK, or one number for a square product
+    #[arg(long, value_name = "MxNxK", value_parser = parse_sizes, conflicts_with_all = ["a", "b", "b_layout"], help_heading = "Input")]
+    random: Option<(usize, usize, usize)>,
+    /// Seed of the random matrices
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "random", help_heading = "Input")]
+    seed: u64,
+    /// Element type to compute with [default: f16, or bf16 with --bf16-as-u16]
+    #[arg(long = "type", value_name = "f16|bf16", value_parser = parse_element, help_heading = "Input")]
+    element: Option<catalogue::Element>,
+    /// 16-bit words in the files are the bits of bf16, for .npy has no such type; C is written so too
+    #[arg(long, help_heading = "Input")]
+    bf16_as_u16: bool,
+
+    /// Where to compute: auto, cpu, or cuda:N; auto takes the first Hopper GPU if there is one, else the CPU
+    #[arg(long, value_name = "DEVICE", default_value_t = Device::Auto, help_heading = "Computation")]
+    device: Device,
+    /// Kernel of the GPU; `hopper-gemm kernels` lists them [default: by shape]
+    #[arg(long, value_name = "NAME", value_parser = parse_kernel, help_heading = "Computation")]
+    kernel: Option<Kernel>,
+    /// Tile of one block of the GPU, such as 128x128x64 [default: by shape]
+    #[arg(long, value_name = "MxNxK", value_parser = parse_tile, help_heading = "Computation")]
+    tile: Option<Tile>,
+    /// Stages of the ring in shared memory [default: by shape]
+    #[arg(long, value_name = "N", help_heading = "Computation")]
+    stages: Option<usize>,
+    /// Compare the whole of C with a product by the CPU; exit with 1 if it is off by more than rounding
+    /// explains
+    #[arg(long, help_heading = "Computation")]
+    check: bool,
+
+    /// Write C to this .npy file: f16 as it is, bf16 as f32 unless --bf16-as-u16
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print nothing but errors, and JSON where asked for
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+/// How a file holds B.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layout {
+    /// As N×K.
+    Nk,
+    /// As K×N.
+    Kn,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let default = if arguments.bf16_as_u16 { catalogue::Element::Bf16 } else { catalogue::Element::F16 };
+    match arguments.element.unwrap_or(default) {
+        catalogue::Element::F16 => multiply::<f16>(arguments),
+        catalogue::Element::Bf16 => multiply::<bf16>(arguments),
+    }
+}
+
+fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
+    let progress = Progress::new(arguments.quiet);
+    let request =
+        Request { kernel: arguments.kernel, tile: arguments.tile, stages: arguments.stages, ..Request::default() };
+    // What is wrong with the request is said before anything is read or computed.
+    if request != Request::default() {
+        select::select(T::KIND, usize::MAX, &request)?;
+    }
+    let (place, why) = device::resolve(arguments.device)?;
+    if let Some(path) = &arguments.out {
+        check_writable(path)?;
+    }
+
+    let [(a, a_source), (b, b_source)] = inputs::<T>(arguments, progress)?;
+    let problem = problem(arguments, &a, &b)?;
+    let config = select::select(T::KIND, problem.n(), &request)?;
+    let mut notes = Vec::new();
+    let mut c = Matrix::<T>::zeros(problem.m(), problem.n())?;
+    let outcome = match place {
+        Place::Cpu => {
+            if request != Request::default() {
+                notes.push(format!("{} was not used: kernels run on a GPU", config.entry));
+            }
+            compute::on_cpu(&a, &b, &mut c, progress)?
+        }
+        #[cfg(feature = "cuda")]
+        Place::Cuda(index) => compute::on_cuda(index, config, &a, &b, &mut c, progress)?,
+    };
+    let check = arguments.check.then(|| compare(place, &a, &b, &c, progress)).transpose()?;
+    let out = match &arguments.out {
+        Some(path) => {
+            let _task = progress.task("writing C", None);
+            let options = npy::Options { bf16_as_u16: arguments.bf16_as_u16, transposed: false };
+            let stored = npy::write(path, c.view(), options)?;
+            Some(Written { path: path.clone(), stored: stored.to_string() })
+        }
+        None => None,
+    };
+
+    let summary = Summary {
+        m: problem.m(),
+        n: problem.n(),
+        k: problem.k(),
+        element: T::KIND.name(),
+        a: a_source,
+        b: b_source,
+        device: DeviceSummary { option: option_of(place), name: outcome.device, why },
+        kernel: outcome.kernel,
+        seconds: outcome.seconds,
+        runs: outcome.runs,
+        flops_per_second: if outcome.seconds > 0.0 { problem.flops() / outcome.seconds } else { 0.0 },
+        check,
+        out,
+        notes,
+    };
+    if arguments.json {
+        output::json(&summary)?;
+    } else if !arguments.quiet {
+        output::print(&summary.text(problem.work()))?;
+    }
+    match &summary.check {
+        Some(check) if !check.passed => {
+            output::complain(
+                "error",
+                "the product is wrong: it differs from the reference by more than rounding explains",
+            );
+            Err(Failure::Check)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A and B, and where they came from.
+fn inputs<T: Element>(arguments: &Arguments, progress: Progress) -> Result<[(Matrix<T>, Source); 2], Failure> {
+    if let Some((m, n, k)) = arguments.random {
+        // Sizes are checked before memory is asked for.
+        Problem::new(T::KIND, m, n, k)?;
+        let _task = progress.task("drawing random numbers", None);
+        let seed = arguments.seed;
+        let a = random::normal(m, k, seed, random::A)?;
+        let b = random::normal(n, k, seed, random::B)?;
+        return Ok([(a, Source::Random { seed }), (b, Source::Random { seed })]);
+    }
+    let read = |path: &Option<PathBuf>, transposed| -> Result<(Matrix<T>, Source), Failure> {
+        // The parser asks for both.
+        let path = path.as_deref().unwrap_or(Path::new(""));
+        let _task = progress.task(&format!("reading {}", path.display()), None);
+        let options = npy::Options { bf16_as_u16: arguments.bf16_as_u16, transposed };
+        let Loaded { matrix, stored, overflowed } = npy::read::<T>(path, options)?;
+        let exact = stored.is_exact_in(T::KIND);
+        Ok((matrix, Source::File { path: path.to_owned(), stored: stored.to_string(), exact, overflowed }))
+    };
+    Ok([read(&arguments.a, false)?, read(&arguments.b, arguments.b_layout == Layout::Kn)?])
+}
+
+/// The problem, or an error that knows how B was read.
+fn problem<T: Element>(arguments: &Arguments, a: &Matrix<T>, b: &Matrix<T>) -> Result<Problem, Failure> {
+    match problem::sizes((a.rows(), a.cols()), (b.rows(), b.cols())) {
+        Ok((m, n, k)) => Ok(Problem::new(T::KIND, m, n, k)?),
+        Err(error) => {
+            let other_way = a.cols() == b.rows();
+            let hint = other_way.then(|| match arguments.b_layout {
+                Layout::Nk => "the file of B seems to hold it as K×N: --b-layout kn reads it so".to_owned(),
+                Layout::Kn => "the file of B seems to hold it as N×K: leave out --b-layout kn".to_owned(),
+            });
+            Err(Failure::Library { error, hint })
+        }
+    }
+}
+
+/// Refuses a path that cannot be written, before the work is done that would be lost.
+fn check_writable(path: &Path) -> Result<(), Error> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let failed =
+        |kind: std::io::ErrorKind| Err(Error::File { action: "create", path: path.to_owned(), source: kind.into() });
+    if path.is_dir() {
+        failed(std::io::ErrorKind::IsADirectory)
+    } else if !folder.is_dir() {
+        failed(std::io::ErrorKind::NotFound)
+    } else {
+        Ok(())
+    }
+}
+
+fn option_of(place: Place) -> String {
+    let device = match place {
+        Place::Cpu => Device::Cpu,
+        #[cfg(feature = "cuda")]
+        Place::Cuda(index) => Device::Cuda(index),
+    };
+    device.to_string()
+}
+
+/// Compares C with a product of another kind than the one that made it.
+fn compare<T: Element>(
+    place: Place,
+    a: &Matrix<T>,
+    b: &Matrix<T>,
+    c: &Matrix<T>,
+    progress: Progress,
+) -> Result<CheckSummary, Failure> {
+    let task = progress.task("checking", Some(a.rows()));
+    let start = Instant::now();
+    let set = &mut |rows| task.set(rows);
+    let (report, reference) = match place {
+        Place::Cpu => (check::compare::<T, f64>(a.view(), b.view(), c.view(), set)?, "dot products in f64"),
+        #[cfg(feature = "cuda")]
+        Place::Cuda(_) => (check::compare::<T, f32>(a.view(), b.view(), c.view(), set)?, "CPU product in f32"),
+    };
+    Ok(CheckSummary::new(&report, reference, start.elapsed().as_secs_f64()))
+}

@@ -1,0 +1,207 @@
+//! What `hopper-gemm matmul` prints.
+
+use std::path::PathBuf;
+
+use hopper_gemm::check::Report;
+use hopper_gemm::problem::Work;
+use serde::Serialize;
+
+use crate::cli::output::{self, Facts};
+
+/// What is printed, for people or as JSON.
+#[derive(Serialize)]
+pub struct Summary {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    #[serde(rename = "type")]
+    pub element: &'static str,
+    pub a: Source,
+    pub b: Source,
+    pub device: DeviceSummary,
+    pub kernel: Option<KernelSummary>,
+    /// Of one product, without copies between host and device.
+    pub seconds: f64,
+    /// Runs of which `seconds` is the median.
+    pub runs: usize,
+    pub flops_per_second: f64,
+    pub check: Option<CheckSummary>,
+    pub out: Option<Written>,
+    pub notes: Vec<String>,
+}
+
+/// Where a matrix came from.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Random { seed: u64 },
+    File { path: PathBuf, stored: String, exact: bool, overflowed: usize },
+}
+
+/// Where the product was computed.
+#[derive(Serialize)]
+pub struct DeviceSummary {
+    /// As the option `--device` names it.
+    pub option: String,
+    pub name: String,
+    /// Why this one, where the program chose.
+    pub why: Option<String>,
+}
+
+/// What computed it.
+#[derive(Serialize)]
+pub struct KernelSummary {
+    pub entry: &'static str,
+    /// Registers of a thread and blocks on a multiprocessor, as the driver has them.
+    pub registers: u32,
+    pub blocks_per_multiprocessor: u32,
+    /// What made the machine code.
+    pub code: &'static str,
+}
+
+#[derive(Serialize)]
+pub struct CheckSummary {
+    pub passed: bool,
+    pub reference: &'static str,
+    pub relative_error: f64,
+    pub relative_error_bound: f64,
+    pub max_ulp: f64,
+    pub max_ulp_bound: f64,
+    /// Where the largest error is.
+    pub worst: Option<Worst>,
+    pub nan: usize,
+    pub reference_nan: usize,
+    pub infinite: usize,
+    pub seconds: f64,
+}
+
+/// An element of C and of the reference.
+#[derive(Serialize)]
+pub struct Worst {
+    pub row: usize,
+    pub column: usize,
+    pub output: f64,
+    pub reference: f64,
+}
+
+#[derive(Serialize)]
+pub struct Written {
+    pub path: PathBuf,
+    pub stored: String,
+}
+
+impl CheckSummary {
+    /// What `report` says of a comparison with `reference` that took `seconds`.
+    pub fn new(report: &Report, reference: &'static str, seconds: f64) -> Self {
+        let place = report.first_nan.or(report.worst);
+        CheckSummary {
+            passed: report.passed(),
+            reference,
+            relative_error: report.relative_error(),
+            relative_error_bound: report.relative_error_bound(),
+            max_ulp: report.max_ulp,
+            max_ulp_bound: report.max_ulp_bound,
+            worst: place.map(|place| Worst {
+                row: place.row,
+                column: place.column,
+                output: place.output,
+                reference: place.reference,
+            }),
+            nan: report.nan,
+            reference_nan: report.reference_nan,
+            infinite: report.infinite,
+            seconds,
+        }
+    }
+
+    fn add_to(&self, facts: &mut Facts) {
+        let verdict = if self.passed { "passed" } else { "FAILED" };
+        facts.add("check", format!("{verdict}, against {} ({})", self.reference, output::seconds(self.seconds)));
+        facts.add(
+            "check",
+            format!(
+                "‖C − reference‖/‖reference‖ = {:.3e}, bound {:.3e}",
+                self.relative_error, self.relative_error_bound
+            ),
+        );
+        facts.add("check", format!("largest error {:.3} ulp, bound {:.3}", self.max_ulp, self.max_ulp_bound));
+        if self.nan > 0 || self.reference_nan > 0 {
+            facts.add(
+                "check",
+                format!("NaN in {} elements of C, and {} of the reference", self.nan, self.reference_nan),
+            );
+            if self.reference_nan > 0 {
+                facts.add("check", "A or B hold NaN or infinities, and NaN never passes");
+            }
+        }
+        if self.infinite > 0 {
+            facts.add("check", format!("{} elements are infinite in both", self.infinite));
+        }
+        if let Some(worst) = self.worst.as_ref().filter(|_| !self.passed) {
+            let Worst { row, column, output, reference } = worst;
+            facts.add("check", format!("worst at row {row}, column {column}: {output} in place of {reference}"));
+        }
+    }
+}
+
+impl Summary {
+    /// As lines for people.
+    pub fn text(&self, work: Work) -> String {
+        let mut facts = Facts::default();
+        let Summary { m, n, k, element, .. } = self;
+        facts.add("C = A·Bᵀ", format!("{m}×{n} from A {m}×{k} and B {n}×{k}, {element}"));
+        for (name, source) in [("A", &self.a), ("B", &self.b)] {
+            facts.add(name, source.text(element));
+        }
+        let why = self.device.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        facts.add("device", format!("{}{why}", self.device.name));
+        if let Some(kernel) = &self.kernel {
+            facts.add(
+                "kernel",
+                format!(
+                    "{}, {} registers, {} blocks on a multiprocessor, {}",
+                    kernel.entry, kernel.registers, kernel.blocks_per_multiprocessor, kernel.code
+                ),
+            );
+        }
+        facts.add(
+            "time",
+            match work {
+                Work::Nothing => "nothing to compute: C has no elements".to_owned(),
+                Work::Zeros => "nothing to multiply: K is 0, so C is zero".to_owned(),
+                Work::Product => {
+                    let runs = if self.runs > 1 { format!(", median of {} runs", self.runs) } else { String::new() };
+                    format!("{}, {}{runs}", output::seconds(self.seconds), output::flops(self.flops_per_second))
+                }
+            },
+        );
+        if let Some(check) = &self.check {
+            check.add_to(&mut facts);
+        }
+        if let Some(Written { path, stored }) = &self.out {
+            facts.add("written", format!("{}, {stored}", path.display()));
+        }
+        for note in &self.notes {
+            facts.add("note", note);
+        }
+        facts.text()
+    }
+}
+
+impl Source {
+    fn text(&self, element: &str) -> String {
+        match self {
+            Source::Random { seed } => format!("random normal, seed {seed}"),
+            Source::File { path, stored, exact, overflowed } => {
+                let mut text = format!("{}, {stored}", path.display());
+                if !exact {
+                    text += &format!(", rounded to {element}");
+                }
+                if *overflowed > 0 {
+                    text += &format!("; {overflowed} elements are too large for {element} and became infinite");
+                }
+                text
+            }
+        }
+    }
+}

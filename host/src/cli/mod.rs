@@ -1,0 +1,48 @@
+//! The command line: one module for each command, and what they share.
+
+mod bench;
+mod device;
+mod failure;
+mod info;
+mod kernels;
+mod matmul;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Matrix product for NVIDIA Hopper GPUs, with kernels written in Rust and inline PTX.
+///
+/// The product is C = A·Bᵀ: A is M×K, B is N×K and C is M×N, all row-major; f16 or bf16 in and out, with
+/// products summed in f32.
+#[derive(Parser)]
+#[command(name = "hopper-gemm", version, max_term_width = 100, after_help = failure::EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(after_help = failure::EXIT_CODES)]
+    Matmul(matmul::Arguments),
+    Kernels(kernels::Arguments),
+    Bench(Box<bench::Arguments>),
+    Info(info::Arguments),
+}
+
+/// Parses the arguments, runs the command, and turns its result into an exit code.
+pub fn main() -> ExitCode {
+    let (result, json) = match Cli::parse().command {
+        Command::Matmul(arguments) => (matmul::run(&arguments), arguments.json),
+        Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
+        Command::Bench(arguments) => (bench::run(&arguments), false),
+        Command::Info(arguments) => (info::run(&arguments), arguments.json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(json),
+    }
+}
