@@ -197,7 +197,12 @@ impl Description {
                 file if file.starts_with('@') => {
                     let mut bytes = read(Path::new(&file[1..]))?;
                     if bytes.len() as u64 > buffer.bytes {
-                        return Err(format!("{file} has {} bytes, buffer `{}` {}", bytes.len(), buffer.name, buffer.bytes));
+                        return Err(format!(
+                            "{file} has {} bytes, buffer `{}` {}",
+                            bytes.len(),
+                            buffer.name,
+                            buffer.bytes
+                        ));
                     }
                     bytes.resize(buffer.bytes as usize, 0);
                     bytes

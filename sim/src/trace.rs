@@ -68,7 +68,8 @@ impl Cluster<'_> {
 
     pub(crate) fn span_wgmma(&mut self, b: usize, group: usize, start: u64, end: u64, pc: u32) {
         if self.spans.is_some() {
-            let name = if self.blocks[b].groups.len() > 1 { format!("wgmma group {group}") } else { "wgmma".to_string() };
+            let name =
+                if self.blocks[b].groups.len() > 1 { format!("wgmma group {group}") } else { "wgmma".to_string() };
             self.span(Track::TensorCores(b), name, start, end, pc);
         }
     }
@@ -170,7 +171,8 @@ pub fn to_svg(spans: &[Span], title: &str) -> String {
     let scale = WIDTH / end as f64;
     let height = 40 + tracks.len() as u64 * ROW + 50;
     let width = MARGIN + WIDTH as u64 + 10;
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let escape =
+        |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let mut out = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">
 <style>
@@ -192,7 +194,8 @@ text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
             y + 14,
             ROW - 4
         ));
-        let mut mine: Vec<&Span> = spans.iter().filter(|span| (span.cluster, span.track) == (*cluster, *track)).collect();
+        let mut mine: Vec<&Span> =
+            spans.iter().filter(|span| (span.cluster, span.track) == (*cluster, *track)).collect();
         // A warp's life lies behind its waits.
         mine.sort_by_key(|span| (class(span) != "runs", span.start));
         // Copies overlap: those that start while another runs share the row's height.
@@ -257,7 +260,8 @@ mod tests {
 
     #[test]
     fn pictures_hold_every_span() {
-        let span = |track, name: &str, start, end| Span { cluster: 0, track, name: name.to_string(), start, end, line: 7 };
+        let span =
+            |track, name: &str, start, end| Span { cluster: 0, track, name: name.to_string(), start, end, line: 7 };
         let spans = [
             span(Track::Warp(0, 4), "runs", 0, 100),
             span(Track::Warp(0, 4), "wait full[0]", 10, 60),

@@ -6,8 +6,7 @@ use crate::edit::{Role, Text, operand};
 use crate::plant::{Plant, schedules};
 
 /// Two clusters of two blocks, each of which walks over three pairs of tiles.
-const PLANT: Plant =
-    Plant { entry: "persistent_f16_128x128x64_s4_c2x1", size: [300, 264, 130], multiprocessors: 4 };
+const PLANT: Plant = Plant { entry: "persistent_f16_128x128x64_s4_c2x1", size: [300, 264, 130], multiprocessors: 4 };
 
 fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
     PLANT.finds(kinds, word, change);
@@ -147,7 +146,8 @@ fn registers_given_by_one_warp_too_few() {
     finds(&[Kind::Deadlock, Kind::Registers], "setmaxnreg", |t| {
         let at = t.first("setmaxnreg.dec");
         let line = t.lines[at].trim().to_string();
-        t.lines[at] = format!("{{ .reg .b32 id; .reg .pred q; mov.u32 id, %tid.x; setp.lt.u32 q, id, 352; @q {line} }}");
+        t.lines[at] =
+            format!("{{ .reg .b32 id; .reg .pred q; mov.u32 id, %tid.x; setp.lt.u32 q, id, 352; @q {line} }}");
     });
 }
 

@@ -78,7 +78,9 @@ fn set_bytes(t: &mut Text, to: u32) {
 
 #[test]
 fn bytes_short_by_one_tile() {
-    finds(&[Kind::WrongExpectTx, Kind::ReadBeforeLanded, Kind::UninitialisedRead], "expect_tx", |t| set_bytes(t, 16384));
+    finds(&[Kind::WrongExpectTx, Kind::ReadBeforeLanded, Kind::UninitialisedRead], "expect_tx", |t| {
+        set_bytes(t, 16384)
+    });
 }
 
 #[test]
@@ -233,7 +235,11 @@ fn change_coordinates(t: &mut Text, which: usize, change: impl Fn(&str, &str) ->
     for (i, at) in t.all("cp.async.bulk.tensor.2d").into_iter().enumerate() {
         if i % 2 == which {
             let source = operand(&t.lines[at], 1);
-            let (x, y) = source.split_once('{').and_then(|s| s.1.split_once('}')).and_then(|s| s.0.split_once(", ")).expect("two");
+            let (x, y) = source
+                .split_once('{')
+                .and_then(|s| s.1.split_once('}'))
+                .and_then(|s| s.0.split_once(", "))
+                .expect("two");
             let (new_x, new_y) = change(x, y);
             t.change(at, &format!("{{{x}, {y}}}"), &format!("{{{new_x}, {new_y}}}"));
         }
@@ -259,7 +265,10 @@ fn maps_swapped() {
     finds(&[Kind::WrongExpectTx, Kind::WrongTile, Kind::Race, Kind::Deadlock, Kind::ReadBeforeLanded], "full", |t| {
         let loads = t.all("cp.async.bulk.tensor.2d");
         let (a, b) = (operand(&t.lines[loads[0]], 1), operand(&t.lines[loads[1]], 1));
-        let (a, b) = (a[1..].split(',').next().expect("a map").to_string(), b[1..].split(',').next().expect("a map").to_string());
+        let (a, b) = (
+            a[1..].split(',').next().expect("a map").to_string(),
+            b[1..].split(',').next().expect("a map").to_string(),
+        );
         for at in loads {
             let line = t.lines[at].replace(&format!("[{a},"), "[swap,").replace(&format!("[{b},"), &format!("[{a},"));
             t.lines[at] = line.replace("[swap,", &format!("[{b},"));
@@ -300,7 +309,8 @@ fn part_of_a_warp_at_an_aligned_barrier() {
     finds(&[Kind::Divergence], "aligned", |t| {
         let at = t.first("bar.sync");
         t.lines[at] =
-            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %laneid; setp.gt.u32 some, id, 3; @some bar.sync 0; }".to_string();
+            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %laneid; setp.gt.u32 some, id, 3; @some bar.sync 0; }"
+                .to_string();
     });
 }
 
@@ -309,7 +319,8 @@ fn a_warp_missing_at_the_block_barrier() {
     finds(&[Kind::Deadlock, Kind::UninitialisedBarrier], "named barrier", |t| {
         let at = t.first("bar.sync");
         t.lines[at] =
-            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %tid.x; setp.lt.u32 some, id, 128; @some bar.sync 0, 160; }".to_string();
+            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %tid.x; setp.lt.u32 some, id, 128; @some bar.sync 0, 160; }"
+                .to_string();
     });
 }
 
@@ -341,15 +352,16 @@ fn endless_loop() {
 
 #[test]
 fn reports_name_place_source_and_history() {
-    let finding = PLANT.run(
-        &|t| {
-            for at in t.waits(Role::Producer) {
-                t.skip_wait(at);
-            }
-        },
-        &Schedule::Random(1),
-    )
-    .expect("a finding");
+    let finding = PLANT
+        .run(
+            &|t| {
+                for at in t.waits(Role::Producer) {
+                    t.skip_wait(at);
+                }
+            },
+            &Schedule::Random(1),
+        )
+        .expect("a finding");
     let report = finding.to_string();
     for part in [PLANT.entry, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
         assert!(report.contains(part), "no `{part}` in {report}");

@@ -42,9 +42,8 @@ impl Plant {
     /// first kind contains `word`.
     pub fn finds(&self, kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
         for schedule in schedules() {
-            let finding = self
-                .run(&change, &schedule)
-                .unwrap_or_else(|| panic!("{schedule}: nothing found; expected {kinds:?}"));
+            let finding =
+                self.run(&change, &schedule).unwrap_or_else(|| panic!("{schedule}: nothing found; expected {kinds:?}"));
             assert!(kinds.contains(&finding.kind), "{schedule}: expected {kinds:?}, found {finding}");
             if finding.kind == kinds[0] {
                 assert!(finding.message.contains(word), "{schedule}: no `{word}` in {finding}");

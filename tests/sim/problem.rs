@@ -37,7 +37,17 @@ impl Problem {
     pub fn product(&self) -> Product<'_> {
         let [m, n, k] = self.size;
         let leading = k.next_multiple_of(8);
-        Product { m, n, k, a: &self.a, lda: leading, b: &self.b, ldb: leading, ldc: n, multiprocessors: self.multiprocessors }
+        Product {
+            m,
+            n,
+            k,
+            a: &self.a,
+            lda: leading,
+            b: &self.b,
+            ldb: leading,
+            ldc: n,
+            multiprocessors: self.multiprocessors,
+        }
     }
 }
 

@@ -120,16 +120,22 @@ fn check_config(arguments: &Arguments, config: &'static Config) -> Result<Report
     let reference = simulation.reference();
     let schedules = schedules(arguments, simulation.warps());
     let replay = format!("hopper-gemm check {} {}", config.entry, arguments.subject.options(shape));
-    survey(config.entry, &schedules, &replay, |schedule| match simulation.check(&reference, schedule, Control::default()) {
-        Ok(outcome) => Ok(Ok(outcome)),
-        Err(sim::gemm::Error::Finding(finding)) => Ok(Err(finding)),
-        Err(error) => Err(error.into()),
+    survey(config.entry, &schedules, &replay, |schedule| {
+        match simulation.check(&reference, schedule, Control::default()) {
+            Ok(outcome) => Ok(Ok(outcome)),
+            Err(sim::gemm::Error::Finding(finding)) => Ok(Err(finding)),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 
 fn check_description(arguments: &Arguments) -> Result<Report, Failure> {
     let path = Path::new(&arguments.kernel);
-    let text = std::fs::read_to_string(path).map_err(|source| Error::File { action: "read", path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
     let at = |message: String| Failure::File(format!("{}: {message}", path.display()));
     let description = Description::parse(&text).map_err(at)?;
     let prepared = description.prepare(path.parent().unwrap_or(Path::new("."))).map_err(at)?;
@@ -146,7 +152,11 @@ fn check_description(arguments: &Arguments) -> Result<Report, Failure> {
             Err(finding) => return Ok(Err(finding)),
         };
         let differences = prepared.differences(&memory);
-        Ok(if differences.is_empty() { Ok(outcome) } else { Err(wrong_result(prepared.entry(), schedule, &differences)) })
+        Ok(if differences.is_empty() {
+            Ok(outcome)
+        } else {
+            Err(wrong_result(prepared.entry(), schedule, &differences))
+        })
     })
 }
 
@@ -187,7 +197,8 @@ fn survey(
 
 impl Report {
     fn add(&mut self, finding: &Finding, replay: &str) {
-        let same = |known: &&mut FindingReport| known.kind == finding.kind.name() && known.ptx_line == finding.place.line;
+        let same =
+            |known: &&mut FindingReport| known.kind == finding.kind.name() && known.ptx_line == finding.place.line;
         match self.findings.iter_mut().find(same) {
             Some(known) => known.schedules.push(finding.schedule.clone()),
             None => self.findings.push(FindingReport {

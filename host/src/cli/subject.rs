@@ -39,12 +39,8 @@ impl Subject {
         if let Some(config) = by_entry(name) {
             return Ok(config);
         }
-        let request = Request {
-            kernel: Some(parse_kernel(name)?),
-            tile: self.tile,
-            stages: self.stages,
-            cluster: self.cluster,
-        };
+        let request =
+            Request { kernel: Some(parse_kernel(name)?), tile: self.tile, stages: self.stages, cluster: self.cluster };
         let element = self.element.unwrap_or(catalogue::Element::F16);
         Ok(select::select(element, self.shape.map_or(usize::MAX, |shape| shape.1), &request)?)
     }

@@ -165,7 +165,10 @@ impl Summary {
         facts.add("device", format!("{}{why}", self.device.name));
         if let Some(kernel) = &self.kernel {
             let usage = kernel.usage.as_ref().map_or(String::new(), |usage| {
-                format!("{} registers, {} blocks on a multiprocessor, ", usage.registers, usage.blocks_per_multiprocessor)
+                format!(
+                    "{} registers, {} blocks on a multiprocessor, ",
+                    usage.registers, usage.blocks_per_multiprocessor
+                )
             });
             facts.add("kernel", format!("{}, {usage}{}", kernel.entry, kernel.code));
         }
