@@ -19,6 +19,7 @@ pub mod problem;
 pub mod random;
 pub mod search;
 pub mod select;
+pub mod simulator;
 pub mod tensor_map;
 pub mod units;
 

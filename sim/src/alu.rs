@@ -189,12 +189,12 @@ pub fn binary(op: BinaryOp, ty: Type, mode: FloatMode) -> Option<Binary> {
         BinaryOp::Sub => integers!(ty, |x, y| x.wrapping_sub(y)),
         BinaryOp::Mul => integers!(ty, |x, y| x.wrapping_mul(y)),
         BinaryOp::MulHigh => match ty {
-            Type::U16 => Some(|x, y| (x & 0xffff) * (y & 0xffff) >> 16),
-            Type::S16 => Some(|x, y| u64::from((i32::from(x as i16) * i32::from(y as i16) >> 16) as u16)),
-            Type::U32 => Some(|x, y| (x & 0xffff_ffff) * (y & 0xffff_ffff) >> 32),
-            Type::S32 => Some(|x, y| u64::from((i64::from(x as i32) * i64::from(y as i32) >> 32) as u32)),
-            Type::U64 => Some(|x, y| (u128::from(x) * u128::from(y) >> 64) as u64),
-            Type::S64 => Some(|x, y| (i128::from(x as i64) * i128::from(y as i64) >> 64) as u64),
+            Type::U16 => Some(|x, y| ((x & 0xffff) * (y & 0xffff)) >> 16),
+            Type::S16 => Some(|x, y| u64::from(((i32::from(x as i16) * i32::from(y as i16)) >> 16) as u16)),
+            Type::U32 => Some(|x, y| ((x & 0xffff_ffff) * (y & 0xffff_ffff)) >> 32),
+            Type::S32 => Some(|x, y| u64::from(((i64::from(x as i32) * i64::from(y as i32)) >> 32) as u32)),
+            Type::U64 => Some(|x, y| ((u128::from(x) * u128::from(y)) >> 64) as u64),
+            Type::S64 => Some(|x, y| ((i128::from(x as i64) * i128::from(y as i64)) >> 64) as u64),
             _ => None,
         },
         BinaryOp::MulWide => match ty {
@@ -205,8 +205,12 @@ pub fn binary(op: BinaryOp, ty: Type, mode: FloatMode) -> Option<Binary> {
             _ => None,
         },
         // Division by zero gives an unspecified value; all ones is what hardware gives.
-        BinaryOp::Div => integers!(ty, |x, y| x.checked_div(y).unwrap_or(!0); signed if y == 0 { !0 } else { x.wrapping_div(y) }),
-        BinaryOp::Rem => integers!(ty, |x, y| x.checked_rem(y).unwrap_or(x); signed if y == 0 { x } else { x.wrapping_rem(y) }),
+        BinaryOp::Div => {
+            integers!(ty, |x, y| x.checked_div(y).unwrap_or(!0); signed if y == 0 { !0 } else { x.wrapping_div(y) })
+        }
+        BinaryOp::Rem => {
+            integers!(ty, |x, y| x.checked_rem(y).unwrap_or(x); signed if y == 0 { x } else { x.wrapping_rem(y) })
+        }
         BinaryOp::Min => integers!(ty, |x, y| x.min(y)),
         BinaryOp::Max => integers!(ty, |x, y| x.max(y)),
         BinaryOp::And => Some(|x, y| x & y),
@@ -243,9 +247,11 @@ pub fn ternary(op: TernaryOp, ty: Type, mode: FloatMode) -> Option<Ternary> {
         },
         TernaryOp::Mad => integers!(ty, |x, y, z| x.wrapping_mul(y).wrapping_add(z)),
         TernaryOp::MadHigh => match ty {
-            Type::U32 => Some(|x, y, z| u64::from(((x & 0xffff_ffff) * (y & 0xffff_ffff) >> 32) as u32).wrapping_add(z) & 0xffff_ffff),
+            Type::U32 => Some(|x, y, z| {
+                u64::from((((x & 0xffff_ffff) * (y & 0xffff_ffff)) >> 32) as u32).wrapping_add(z) & 0xffff_ffff
+            }),
             Type::S32 => Some(|x, y, z| {
-                u64::from(((i64::from(x as i32) * i64::from(y as i32) >> 32) as u32).wrapping_add(z as u32))
+                u64::from((((i64::from(x as i32) * i64::from(y as i32)) >> 32) as u32).wrapping_add(z as u32))
             }),
             _ => None,
         },
@@ -253,9 +259,9 @@ pub fn ternary(op: TernaryOp, ty: Type, mode: FloatMode) -> Option<Ternary> {
             Type::U32 => Some(|x, y, z| ((x & 0xffff_ffff) * (y & 0xffff_ffff)).wrapping_add(z)),
             Type::S32 => Some(|x, y, z| ((i64::from(x as i32) * i64::from(y as i32)) as u64).wrapping_add(z)),
             Type::U16 => Some(|x, y, z| ((x & 0xffff) * (y & 0xffff)).wrapping_add(z) & 0xffff_ffff),
-            Type::S16 => Some(|x, y, z| {
-                u64::from(((i32::from(x as i16) * i32::from(y as i16)) as u32).wrapping_add(z as u32))
-            }),
+            Type::S16 => {
+                Some(|x, y, z| u64::from(((i32::from(x as i16) * i32::from(y as i16)) as u32).wrapping_add(z as u32)))
+            }
             _ => None,
         },
         TernaryOp::FieldExtract => match ty {
@@ -265,7 +271,9 @@ pub fn ternary(op: TernaryOp, ty: Type, mode: FloatMode) -> Option<Ternary> {
             Type::S64 => Some(|x, at, length| field(x, 64, at, length, true)),
             _ => None,
         },
-        TernaryOp::AbsoluteDifference => integers!(ty, |x, y, z| z.wrapping_add(x.abs_diff(y)); signed (z.wrapping_add(x.abs_diff(y) as _))),
+        TernaryOp::AbsoluteDifference => {
+            integers!(ty, |x, y, z| z.wrapping_add(x.abs_diff(y)); signed (z.wrapping_add(x.abs_diff(y) as _)))
+        }
         TernaryOp::Permute => Some(|x, y, selector| {
             let bytes = x & 0xffff_ffff | y << 32;
             let mut out = 0;
@@ -343,10 +351,10 @@ pub fn compare(cmp: Compare, ty: Type) -> Option<Comparison> {
                 Compare::Ne => Some(|x, y| $convert(x) < $convert(y) || $convert(x) > $convert(y)),
                 Compare::Equ => Some(|x, y| !($convert(x) < $convert(y) || $convert(x) > $convert(y))),
                 Compare::Neu => Some(|x, y| $convert(x) != $convert(y)),
-                Compare::Ltu => Some(|x, y| !($convert(x) >= $convert(y))),
-                Compare::Leu => Some(|x, y| !($convert(x) > $convert(y))),
-                Compare::Gtu => Some(|x, y| !($convert(x) <= $convert(y))),
-                Compare::Geu => Some(|x, y| !($convert(x) < $convert(y))),
+                Compare::Ltu => Some(|x, y| $convert(x) < $convert(y) || $convert(x).is_nan() || $convert(y).is_nan()),
+                Compare::Leu => Some(|x, y| $convert(x) <= $convert(y) || $convert(x).is_nan() || $convert(y).is_nan()),
+                Compare::Gtu => Some(|x, y| $convert(x) > $convert(y) || $convert(x).is_nan() || $convert(y).is_nan()),
+                Compare::Geu => Some(|x, y| $convert(x) >= $convert(y) || $convert(x).is_nan() || $convert(y).is_nan()),
                 Compare::Num => Some(|x, y| !$convert(x).is_nan() && !$convert(y).is_nan()),
                 Compare::Nan => Some(|x, y| $convert(x).is_nan() || $convert(y).is_nan()),
                 _ => by!($convert),

@@ -342,11 +342,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Runs up to `steps` steps, chosen by `choose`.
-    pub fn run(
-        &mut self,
-        steps: u64,
-        choose: &mut dyn FnMut(&[Candidate]) -> usize,
-    ) -> Result<Status, Box<Finding>> {
+    pub fn run(&mut self, steps: u64, choose: &mut dyn FnMut(&[Candidate]) -> usize) -> Result<Status, Box<Finding>> {
         for _ in 0..steps {
             self.find_candidates();
             if self.candidates.is_empty() {
@@ -442,9 +438,7 @@ impl<'a> Cluster<'a> {
                 // It was invalidated: let the instruction find out.
                 None => Some(path.time),
             },
-            Wait::Named { id, generation } => {
-                (block.named[id].generation > generation).then_some(block.named[id].time)
-            }
+            Wait::Named { id, generation } => (block.named[id].generation > generation).then_some(block.named[id].time),
             Wait::Cluster { generation } => (self.barrier.generation > generation).then_some(self.barrier.time),
             Wait::Wgmma { operations } => {
                 let group = &block.groups[w / 4];
@@ -456,15 +450,12 @@ impl<'a> Cluster<'a> {
                 done.then_some(thread.time)
             }
             Wait::Warp { mask } => {
-                let here = warp.paths.iter().filter(|other| {
-                    other.pc == path.pc && matches!(other.wait, Wait::Warp { .. })
-                });
+                let here =
+                    warp.paths.iter().filter(|other| other.pc == path.pc && matches!(other.wait, Wait::Warp { .. }));
                 let together = here.fold(0, |all, other| all | other.mask);
                 (mask & warp.live & !together == 0).then_some(path.time)
             }
-            Wait::Registers { more } => {
-                (block.register_pool >= i64::from(more) * 32).then_some(path.time)
-            }
+            Wait::Registers { more } => (block.register_pool >= i64::from(more) * 32).then_some(path.time),
         }
     }
 
@@ -571,7 +562,11 @@ impl<'a> Cluster<'a> {
     pub fn who(&self, b: usize, w: usize, mask: u32) -> String {
         let block = &self.blocks[b];
         let [x, y, z] = block.ctaid;
-        let rank = if self.blocks.len() > 1 { format!(" (rank {} of cluster {})", block.rank, self.id) } else { String::new() };
+        let rank = if self.blocks.len() > 1 {
+            format!(" (rank {} of cluster {})", block.rank, self.id)
+        } else {
+            String::new()
+        };
         let threads = if mask.count_ones() == 1 {
             format!(" (thread {})", w as u32 * 32 + mask.trailing_zeros())
         } else {
@@ -609,7 +604,9 @@ impl<'a> Cluster<'a> {
                 };
                 format!("bulk load{what}, {bytes} bytes, to {}", self.name(block, address))
             }
-            What::Landed { block, address, bytes } => format!("{bytes} bytes have landed in {}", self.name(block, address)),
+            What::Landed { block, address, bytes } => {
+                format!("{bytes} bytes have landed in {}", self.name(block, address))
+            }
             What::CopyOut { address, bytes } => {
                 format!("bulk store of {bytes} bytes from {}", self.name(event.block, address))
             }
@@ -667,11 +664,9 @@ impl<'a> Cluster<'a> {
                 (Kind::UninitialisedRead, format!("{what} reads {place}, which nothing has written"), 0)
             }
             Conflict::Barrier => (Kind::Race, format!("{what} touches {place}, which is an mbarrier"), 0),
-            Conflict::InFlight(action) if writes => (
-                Kind::Race,
-                format!("{what} overwrites {place} while a bulk load to it is still on its way"),
-                action,
-            ),
+            Conflict::InFlight(action) if writes => {
+                (Kind::Race, format!("{what} overwrites {place} while a bulk load to it is still on its way"), action)
+            }
             Conflict::InFlight(action) => (
                 Kind::ReadBeforeLanded,
                 format!("{what} reads {place} while the bulk load to it is still on its way"),
@@ -684,7 +679,8 @@ impl<'a> Cluster<'a> {
                     (Kind::ReadBeforeLanded, message, action)
                 } else {
                     let verb = if writes { "overwrites" } else { "reads" };
-                    let message = format!("{what} {verb} {place}, and nothing orders an earlier write of it before this");
+                    let message =
+                        format!("{what} {verb} {place}, and nothing orders an earlier write of it before this");
                     (Kind::Race, message, action)
                 }
             }
@@ -739,7 +735,8 @@ impl<'a> Cluster<'a> {
 
     /// How many bytes the last phase of each barrier that counts bytes brought.
     fn last_phases(&self, block: usize) -> Vec<String> {
-        let barriers = self.blocks[block].barriers.iter().filter(|(_, barrier)| barrier.phase > 0 && barrier.last_landed > 0);
+        let barriers =
+            self.blocks[block].barriers.iter().filter(|(_, barrier)| barrier.phase > 0 && barrier.last_landed > 0);
         let mut notes: Vec<(u32, String)> = barriers
             .map(|(&address, barrier)| {
                 let name = self.name(block, address);
@@ -769,6 +766,7 @@ impl<'a> Cluster<'a> {
     /// A finding that says who waits for what.
     fn standstill(&self, kind: Kind, message: String) -> Box<Finding> {
         let mut first = None;
+        let mut starved = None;
         let mut notes = Vec::new();
         let mut barriers: Vec<(usize, u32)> = Vec::new();
         for (b, block) in self.blocks.iter().enumerate() {
@@ -810,12 +808,15 @@ impl<'a> Cluster<'a> {
                             format!("{who} waits for {} of its warp (line {line})", lanes(mask & warp.live))
                         }
                         Wait::Registers { more } => format!(
-                            "{who} waits for {more} more registers a thread; the pool has {} for {} threads (line {line})",
-                            block.register_pool / 32,
-                            32
+                            "{who} waits for {more} more registers a thread; the pool has {} a thread of a warp (line {line})",
+                            block.register_pool / 32
                         ),
                     };
-                    first = first.or(Some((b, w, path.mask, path.pc, path.wait)));
+                    let site = Some((b, w, path.mask, path.pc));
+                    first = first.or(site);
+                    if matches!(path.wait, Wait::Registers { .. }) {
+                        starved = starved.or(site);
+                    }
                     notes.push(waits);
                 }
             }
@@ -846,10 +847,14 @@ impl<'a> Cluster<'a> {
                 causes.push(format!("nobody arrives on {name} in phase {}", barrier.phase));
             }
         }
-        let (b, w, mask, pc, wait) = first.unwrap_or((0, 0, 0, NOWHERE, Wait::None));
-        if matches!(wait, Wait::Registers { .. }) {
-            causes.push("setmaxnreg.inc asks for more registers than setmaxnreg.dec gave back".to_string());
-        }
+        // Whoever waits for registers holds up all the others.
+        let (b, w, mask, pc) = match starved {
+            Some(site) => {
+                causes = vec!["setmaxnreg.inc asks for more registers than setmaxnreg.dec gave back".to_string()];
+                site
+            }
+            None => first.unwrap_or((0, 0, 0, NOWHERE)),
+        };
         let mut message = message;
         if !causes.is_empty() {
             message = format!("{message}: {}", causes.join("; "));

@@ -119,8 +119,7 @@ impl Product<'_> {
     /// Blocks of the grid: a whole number of clusters.
     fn blocks(&self, config: &Config) -> usize {
         let cluster = config.cluster;
-        let clusters =
-            self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
+        let clusters = self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
         let resident = (self.multiprocessors / cluster.blocks()).max(1);
         let clusters = if config.kernel.is_persistent() { clusters.min(resident) } else { clusters };
         clusters * cluster.blocks()

@@ -125,7 +125,7 @@ impl Launch {
             if self.grid[axis] == 0 || self.block[axis] == 0 || self.cluster[axis] == 0 {
                 return Err(format!("grid, cluster and block must be at least 1 in {name}"));
             }
-            if self.grid[axis] % self.cluster[axis] != 0 {
+            if !self.grid[axis].is_multiple_of(self.cluster[axis]) {
                 return Err(format!(
                     "grid {} in {name} is not a multiple of the cluster's {}",
                     self.grid[axis], self.cluster[axis]
@@ -167,14 +167,22 @@ impl Launch {
         }
         for (i, (argument, param)) in self.arguments.iter().zip(&entry.params).enumerate() {
             if argument.bytes() != param.bytes {
-                return Err(format!("argument {i} has {} bytes, parameter `{}` has {}", argument.bytes(), param.name, param.bytes));
+                return Err(format!(
+                    "argument {i} has {} bytes, parameter `{}` has {}",
+                    argument.bytes(),
+                    param.name,
+                    param.bytes
+                ));
             }
             if let Argument::TensorMap(map) = argument {
                 map.check().map_err(|why| format!("argument {i}, a tensor map: {why}"))?;
                 let last: u64 = map.extents[1..].iter().zip(&map.strides).map(|(e, s)| (e - 1) * s).sum();
                 let bytes = last + map.extents[0] * u64::from(map.element_bytes);
                 if !memory.contains(map.address, bytes) {
-                    return Err(format!("argument {i}: the tensor's {bytes} bytes at {:#x} are in no buffer", map.address));
+                    return Err(format!(
+                        "argument {i}: the tensor's {bytes} bytes at {:#x} are in no buffer",
+                        map.address
+                    ));
                 }
             }
         }
@@ -190,7 +198,8 @@ impl Launch {
                 VariablePlace::Global => {
                     let mut bytes = vec![0; variable.bytes.unwrap_or(0) as usize];
                     bytes[..variable.initial.len()].copy_from_slice(&variable.initial);
-                    let access = if variable.space == ptx::ast::Space::Const { Access::Read } else { Access::ReadWrite };
+                    let access =
+                        if variable.space == ptx::ast::Space::Const { Access::Read } else { Access::ReadWrite };
                     let id = memory.insert(&variable.name, &bytes, access);
                     memory.address(id)
                 }

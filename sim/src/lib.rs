@@ -8,6 +8,7 @@
 pub mod alu;
 pub mod clock;
 mod cluster;
+pub mod description;
 mod exec;
 pub mod float;
 pub mod gemm;

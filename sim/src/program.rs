@@ -97,10 +97,9 @@ impl Program {
         let found = found.clone();
         let mut functions = Vec::with_capacity(found.body.len());
         for instruction in &found.body {
-            functions.push(function(&instruction.op).map_err(|what| LoadError::Unsupported {
-                line: instruction.line,
-                what,
-            })?);
+            functions.push(
+                function(&instruction.op).map_err(|what| LoadError::Unsupported { line: instruction.line, what })?,
+            );
         }
         let mut program = Program {
             visible: found.body.iter().map(|i| visible(&i.op)).collect(),
@@ -235,7 +234,9 @@ fn function(op: &Op) -> Result<Function, String> {
         Op::CopyAsync { .. } | Op::CopyAsyncCommit | Op::CopyAsyncWait { .. } | Op::CopyAsyncArrive { .. } => {
             return Err("`cp.async` (only `cp.async.bulk`)".to_string());
         }
-        Op::Bulk(Bulk::Peer { .. }) => return Err("bulk copies from one block's shared memory to another's".to_string()),
+        Op::Bulk(Bulk::Peer { .. }) => {
+            return Err("bulk copies from one block's shared memory to another's".to_string());
+        }
         Op::Bulk(Bulk::TensorReduce { op, .. }) => return Err(format!("the tensor reduction {op:?}")),
         Op::Wgmma(w) if w.d_type != Type::F32 || !matches!(w.a_type, Type::F16 | Type::Bf16) => {
             return Err(format!("wgmma of {:?} with {:?} accumulators", w.a_type, w.d_type));
@@ -293,9 +294,7 @@ fn reconvergence(body: &[Instruction]) -> Vec<u32> {
     let successors = |pc: usize| -> [Option<usize>; 2] {
         let next = Some(pc + 1);
         match &body[pc].op {
-            Op::Branch { target, .. } => {
-                [Some(target.0 as usize), if body[pc].guard.is_some() { next } else { None }]
-            }
+            Op::Branch { target, .. } => [Some(target.0 as usize), if body[pc].guard.is_some() { next } else { None }],
             Op::Exit => [Some(n), if body[pc].guard.is_some() { next } else { None }],
             Op::Trap => [if body[pc].guard.is_some() { next } else { None }, None],
             _ => [next, None],

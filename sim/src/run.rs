@@ -84,11 +84,8 @@ fn refused(program: &Program, message: String) -> Box<Finding> {
 /// Runs clusters independently of each other.
 fn run_apart(cx: &Context<'_>, schedule: &Schedule, control: Control<'_>) -> Result<Outcome, Box<Finding>> {
     let total = cx.launch.clusters();
-    let hosts = if control.threads > 0 {
-        control.threads
-    } else {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    };
+    let hosts =
+        if control.threads > 0 { control.threads } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let hosts = if control.trace { 1 } else { hosts.min(total as usize).max(1) };
     let next = AtomicU64::new(0);
     let done = AtomicU64::new(0);

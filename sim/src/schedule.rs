@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn schedules_survive_printing() {
-        let mut all = vec![Schedule::Timed, Schedule::Random(42), Schedule::Steps(vec![]), Schedule::Steps(vec![(3, 1), (9, 2)])];
+        let mut all =
+            vec![Schedule::Timed, Schedule::Random(42), Schedule::Steps(vec![]), Schedule::Steps(vec![(3, 1), (9, 2)])];
         all.extend(Schedule::extremes(6));
         for schedule in all {
             assert_eq!(schedule.to_string().parse::<Schedule>(), Ok(schedule));

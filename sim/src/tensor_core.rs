@@ -71,11 +71,8 @@ impl Operand {
                 special |= field == (1 << format.exponent) - 1;
                 let magnitude = fraction | u32::from(field != 0) << format.fraction;
                 significands[i] = if bits >> 15 == 1 { -(magnitude as i32) } else { magnitude as i32 };
-                exponents[i] = if magnitude == 0 {
-                    ZERO_EXPONENT
-                } else {
-                    field.max(1) as i32 - 1 + format.lowest_exponent()
-                };
+                exponents[i] =
+                    if magnitude == 0 { ZERO_EXPONENT } else { field.max(1) as i32 - 1 + format.lowest_exponent() };
             }
             self.significands.push(significands);
             self.exponents.push(exponents);
@@ -191,11 +188,21 @@ mod tests {
         for (s, e, fraction) in terms {
             let shift = 25 - fraction + e - largest;
             let magnitude = s.unsigned_abs();
-            let cut = if shift >= 0 { magnitude << shift } else if shift < -127 { 0 } else { magnitude >> -shift };
+            let cut = if shift >= 0 {
+                magnitude << shift
+            } else if shift < -127 {
+                0
+            } else {
+                magnitude >> -shift
+            };
             sum += if s < 0 { -(cut as i128) } else { cut as i128 };
         }
         let value = sum as f64 * 2f64.powi(largest.max(-1000) - 25);
-        if value.abs() >= 2f64.powi(128) { (value as f32).signum() * f32::INFINITY } else { f32::from_bits(F32.encode(value, Rounding::Zero)) }
+        if value.abs() >= 2f64.powi(128) {
+            (value as f32).signum() * f32::INFINITY
+        } else {
+            f32::from_bits(F32.encode(value, Rounding::Zero))
+        }
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl TensorMap {
         if !matches!(self.element_bytes, 1 | 2 | 4 | 8) {
             return Err(format!("elements of {} bytes: must be 1, 2, 4 or 8", self.element_bytes));
         }
-        if self.address % 16 != 0 {
+        if !self.address.is_multiple_of(16) {
             return Err(format!("base address {:#x} is not a multiple of 16", self.address));
         }
         for (i, &extent) in self.extents.iter().enumerate() {
@@ -72,7 +72,7 @@ impl TensorMap {
             }
         }
         for (i, &stride) in self.strides.iter().enumerate() {
-            if stride % 16 != 0 || stride >= 1 << 40 {
+            if !stride.is_multiple_of(16) || stride >= 1 << 40 {
                 return Err(format!("stride {stride} of dimension {} is not a multiple of 16 below 2^40", i + 1));
             }
         }
@@ -82,7 +82,7 @@ impl TensorMap {
             }
         }
         let row = self.row_bytes();
-        if row % 16 != 0 {
+        if !row.is_multiple_of(16) {
             return Err(format!("a box row of {row} bytes is not a multiple of 16"));
         }
         if self.swizzle != Swizzle::None && row > self.swizzle.span() as u64 {
@@ -115,12 +115,12 @@ impl TensorMap {
             }
             let bytes = if inside { (end - skip) * element } else { 0 };
             visit(row * row_bytes, address as u64, (skip * element) as u64, bytes as u64);
-            for d in 1..rank {
-                index[d] += 1;
-                if index[d] < self.box_extents[d] {
+            for (at, &extent) in index.iter_mut().zip(&self.box_extents).skip(1) {
+                *at += 1;
+                if *at < extent {
                     break;
                 }
-                index[d] = 0;
+                *at = 0;
             }
         }
     }

@@ -249,9 +249,10 @@ impl Warp {
             .filter(|&i| self.paths[i].pc == pc && matches!(self.paths[i].wait, Wait::Warp { .. }))
             .collect();
         let mask = together.iter().fold(0, |mask, &i| mask | self.paths[i].mask);
-        let common = together.iter().map(|&i| self.paths[i].joins.clone()).reduce(|a, b| {
-            a.iter().zip(&b).take_while(|(x, y)| x == y).map(|(x, _)| *x).collect()
-        });
+        let common = together
+            .iter()
+            .map(|&i| self.paths[i].joins.clone())
+            .reduce(|a, b| a.iter().zip(&b).take_while(|(x, y)| x == y).map(|(x, _)| *x).collect());
         let joins = common.unwrap_or_default();
         let time = together.iter().map(|&i| self.paths[i].time).max().unwrap_or(0);
         for &i in &together {

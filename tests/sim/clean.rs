@@ -18,9 +18,7 @@ fn check_problem(problem: &Problem, schedules: &[Schedule]) {
     let config = problem.config;
     let program = program(config.entry);
     for schedule in schedules {
-        if let Err(error) =
-            checked_gemm(&program, config, &problem.product(), &problem.reference, schedule, CONTROL)
-        {
+        if let Err(error) = checked_gemm(&program, config, &problem.product(), &problem.reference, schedule, CONTROL) {
             panic!("{} {:?}: {error}", config.entry, problem.size);
         }
     }

@@ -1,54 +1,21 @@
 //! Faults planted in a kernel that has none: each is found, and named.
 
-use sim::gemm::{Error, checked_gemm};
-use sim::{Control, Finding, Kind, Program, Schedule};
+use sim::{Kind, Schedule};
 
 use crate::edit::{Role, Text, operand};
-use crate::problem::{Problem, text};
+use crate::plant::{Plant, schedules};
 
-const ENTRY: &str = "v3_f16_128x64x64_s2";
-const CONTROL: Control<'static> = Control { trace: false, progress: None, threads: 1 };
+/// Two tiles each way and five tiles of K on a ring of two.
+const PLANT: Plant = Plant { entry: "v3_f16_128x64x64_s2", size: [200, 100, 320], multiprocessors: 132 };
 
-/// Schedules that a fault must show under, each of them: what is missing is found whatever the order.
-fn schedules() -> Vec<Schedule> {
-    ["timed", "random:1", "random:2", "random:3", "late:async", "early:async", "late:warp4", "early:warp4"]
-        .iter()
-        .map(|text| text.parse().unwrap_or_else(|error| panic!("{error}")))
-        .collect()
-}
-
-/// Runs the kernel with a change under a schedule.
-fn run(change: &dyn Fn(&mut Text), schedule: &Schedule) -> Option<Box<Finding>> {
-    // Two tiles each way and five tiles of K on a ring of two.
-    let problem = Problem::new(ENTRY, [200, 100, 320]);
-    let mut changed = Text::new(text(ENTRY));
-    change(&mut changed);
-    let program = Program::load(&changed.text(), ENTRY).unwrap_or_else(|error| panic!("{error}"));
-    match checked_gemm(&program, problem.config, &problem.product(), &problem.reference, schedule, CONTROL) {
-        Ok(_) => None,
-        Err(Error::Finding(finding)) => Some(finding),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// Asserts that under every schedule the change is found as one of `kinds`, and that the first message
-/// contains `word`.
 fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
-    for schedule in schedules() {
-        let finding = run(&change, &schedule).unwrap_or_else(|| panic!("{schedule}: nothing found; expected {kinds:?}"));
-        assert!(kinds.contains(&finding.kind), "{schedule}: expected {kinds:?}, found {finding}");
-        if finding.kind == kinds[0] {
-            assert!(finding.message.contains(word), "{schedule}: no `{word}` in {finding}");
-        }
-        assert_eq!(finding.schedule, schedule.to_string());
-        assert_eq!(finding.kernel, ENTRY);
-    }
+    PLANT.finds(kinds, word, change);
 }
 
 #[test]
 fn the_kernel_without_a_fault() {
     for schedule in schedules() {
-        if let Some(finding) = run(&|_| {}, &schedule) {
+        if let Some(finding) = PLANT.run(&|_| {}, &schedule) {
             panic!("{finding}");
         }
     }
@@ -111,7 +78,9 @@ fn set_bytes(t: &mut Text, to: u32) {
 
 #[test]
 fn bytes_short_by_one_tile() {
-    finds(&[Kind::WrongExpectTx, Kind::ReadBeforeLanded, Kind::UninitialisedRead], "expect_tx", |t| set_bytes(t, 16384));
+    finds(&[Kind::WrongExpectTx, Kind::ReadBeforeLanded, Kind::UninitialisedRead], "expect_tx", |t| {
+        set_bytes(t, 16384)
+    });
 }
 
 #[test]
@@ -266,7 +235,11 @@ fn change_coordinates(t: &mut Text, which: usize, change: impl Fn(&str, &str) ->
     for (i, at) in t.all("cp.async.bulk.tensor.2d").into_iter().enumerate() {
         if i % 2 == which {
             let source = operand(&t.lines[at], 1);
-            let (x, y) = source.split_once('{').and_then(|s| s.1.split_once('}')).and_then(|s| s.0.split_once(", ")).expect("two");
+            let (x, y) = source
+                .split_once('{')
+                .and_then(|s| s.1.split_once('}'))
+                .and_then(|s| s.0.split_once(", "))
+                .expect("two");
             let (new_x, new_y) = change(x, y);
             t.change(at, &format!("{{{x}, {y}}}"), &format!("{{{new_x}, {new_y}}}"));
         }
@@ -292,7 +265,10 @@ fn maps_swapped() {
     finds(&[Kind::WrongExpectTx, Kind::WrongTile, Kind::Race, Kind::Deadlock, Kind::ReadBeforeLanded], "full", |t| {
         let loads = t.all("cp.async.bulk.tensor.2d");
         let (a, b) = (operand(&t.lines[loads[0]], 1), operand(&t.lines[loads[1]], 1));
-        let (a, b) = (a[1..].split(',').next().expect("a map").to_string(), b[1..].split(',').next().expect("a map").to_string());
+        let (a, b) = (
+            a[1..].split(',').next().expect("a map").to_string(),
+            b[1..].split(',').next().expect("a map").to_string(),
+        );
         for at in loads {
             let line = t.lines[at].replace(&format!("[{a},"), "[swap,").replace(&format!("[{b},"), &format!("[{a},"));
             t.lines[at] = line.replace("[swap,", &format!("[{b},"));
@@ -333,7 +309,8 @@ fn part_of_a_warp_at_an_aligned_barrier() {
     finds(&[Kind::Divergence], "aligned", |t| {
         let at = t.first("bar.sync");
         t.lines[at] =
-            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %laneid; setp.gt.u32 some, id, 3; @some bar.sync 0; }".to_string();
+            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %laneid; setp.gt.u32 some, id, 3; @some bar.sync 0; }"
+                .to_string();
     });
 }
 
@@ -342,7 +319,8 @@ fn a_warp_missing_at_the_block_barrier() {
     finds(&[Kind::Deadlock, Kind::UninitialisedBarrier], "named barrier", |t| {
         let at = t.first("bar.sync");
         t.lines[at] =
-            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %tid.x; setp.lt.u32 some, id, 128; @some bar.sync 0, 160; }".to_string();
+            "{ .reg .b32 id; .reg .pred some; mov.u32 id, %tid.x; setp.lt.u32 some, id, 128; @some bar.sync 0, 160; }"
+                .to_string();
     });
 }
 
@@ -374,21 +352,22 @@ fn endless_loop() {
 
 #[test]
 fn reports_name_place_source_and_history() {
-    let finding = run(
-        &|t| {
-            for at in t.waits(Role::Producer) {
-                t.skip_wait(at);
-            }
-        },
-        &Schedule::Random(1),
-    )
-    .expect("a finding");
+    let finding = PLANT
+        .run(
+            &|t| {
+                for at in t.waits(Role::Producer) {
+                    t.skip_wait(at);
+                }
+            },
+            &Schedule::Random(1),
+        )
+        .expect("a finding");
     let report = finding.to_string();
-    for part in [ENTRY, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
+    for part in [PLANT.entry, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
         assert!(report.contains(part), "no `{part}` in {report}");
     }
     // The same schedule gives the same report.
-    let again = run(
+    let again = PLANT.run(
         &|t| {
             for at in t.waits(Role::Producer) {
                 t.skip_wait(at);

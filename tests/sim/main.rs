@@ -2,6 +2,8 @@
 //! faults that are all found.
 
 mod clean;
+mod cluster_faults;
 mod edit;
 mod faults;
+mod plant;
 mod problem;

@@ -10,6 +10,7 @@ use sim::schedule::Random;
 pub struct Problem {
     pub config: &'static Config,
     pub size: [usize; 3],
+    pub multiprocessors: usize,
     a: Vec<u16>,
     b: Vec<u16>,
     pub reference: Vec<u16>,
@@ -28,7 +29,7 @@ impl Problem {
         let leading = k.next_multiple_of(8);
         let mut fill = |len: usize| (0..len).map(|_| element(random.bits() as u16)).collect::<Vec<u16>>();
         let (a, b) = (fill(m * leading), fill(n * leading));
-        let mut problem = Problem { config, size: [m, n, k], a, b, reference: Vec::new() };
+        let mut problem = Problem { config, size: [m, n, k], multiprocessors: 132, a, b, reference: Vec::new() };
         problem.reference = problem.product().reference(config);
         problem
     }
@@ -36,7 +37,17 @@ impl Problem {
     pub fn product(&self) -> Product<'_> {
         let [m, n, k] = self.size;
         let leading = k.next_multiple_of(8);
-        Product { m, n, k, a: &self.a, lda: leading, b: &self.b, ldb: leading, ldc: n, multiprocessors: 132 }
+        Product {
+            m,
+            n,
+            k,
+            a: &self.a,
+            lda: leading,
+            b: &self.b,
+            ldb: leading,
+            ldc: n,
+            multiprocessors: self.multiprocessors,
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub enum Device {
     Auto,
     /// The CPU.
     Cpu,
+    /// The simulator: the kernel's PTX on a model of a Hopper GPU.
+    Sim,
     /// The CUDA device of this number.
     Cuda(u32),
 }
@@ -23,10 +25,11 @@ impl FromStr for Device {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let unknown =
-            || Error::Syntax { value: text.to_owned(), rule: "a device is auto, cpu, or cuda:N, such as cuda:0" };
+            || Error::Syntax { value: text.to_owned(), rule: "a device is auto, cpu, sim, or cuda:N, such as cuda:0" };
         match text {
             "auto" => Ok(Device::Auto),
             "cpu" => Ok(Device::Cpu),
+            "sim" => Ok(Device::Sim),
             "cuda" => Ok(Device::Cuda(0)),
             _ => match text.strip_prefix("cuda:").map(str::parse) {
                 Some(Ok(index)) => Ok(Device::Cuda(index)),
@@ -41,6 +44,7 @@ impl fmt::Display for Device {
         match self {
             Device::Auto => f.write_str("auto"),
             Device::Cpu => f.write_str("cpu"),
+            Device::Sim => f.write_str("sim"),
             Device::Cuda(index) => write!(f, "cuda:{index}"),
         }
     }
@@ -51,6 +55,8 @@ impl fmt::Display for Device {
 pub enum Place {
     /// On the CPU.
     Cpu,
+    /// In the simulator.
+    Sim,
     /// On the CUDA device of this number.
     #[cfg(feature = "cuda")]
     Cuda(u32),
@@ -64,6 +70,7 @@ pub enum Place {
 pub fn resolve(device: Device) -> Result<(Place, Option<String>), Failure> {
     match device {
         Device::Cpu => Ok((Place::Cpu, None)),
+        Device::Sim => Ok((Place::Sim, None)),
         Device::Auto => {
             let (place, why) = choose();
             Ok((place, Some(why)))
@@ -115,13 +122,13 @@ mod tests {
 
     #[test]
     fn devices_are_parsed() {
-        for device in [Device::Auto, Device::Cpu, Device::Cuda(0), Device::Cuda(7)] {
+        for device in [Device::Auto, Device::Cpu, Device::Sim, Device::Cuda(0), Device::Cuda(7)] {
             assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
         }
         assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));
         for wrong in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CPU", "cuda:4294967296"] {
             let error = wrong.parse::<Device>().unwrap_err().to_string();
-            assert!(error.contains("auto, cpu, or cuda:N"), "{error}");
+            assert!(error.contains("auto, cpu, sim, or cuda:N"), "{error}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::output;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  a result failed its check
+  1  a result failed its check, or the simulator found a fault
   2  wrong usage: an option, a value, a kernel or a configuration that does not exist
   3  a file is absent, damaged, not writable, or holds a type or a shape that does not fit
   4  no device that can be used: none there, not compute capability 9.0, driver too old or missing
@@ -27,8 +27,18 @@ pub enum Failure {
     Check,
     /// The library's error, and what to do about it.
     Library { error: Error, hint: Option<String> },
+    /// The simulator's error.
+    Simulator(sim::gemm::Error),
+    /// A file, or what it says, that does not fit.
+    File(String),
     /// Standard output cannot be written.
     Output(io::Error),
+}
+
+impl From<sim::gemm::Error> for Failure {
+    fn from(error: sim::gemm::Error) -> Self {
+        Failure::Simulator(error)
+    }
 }
 
 impl From<Error> for Failure {
@@ -60,6 +70,8 @@ impl Failure {
             // Nobody listens any more, as in `hopper-gemm kernels | head`.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
             Failure::Output(error) => (format!("cannot write to standard output: {error}"), &None),
+            Failure::Simulator(error) => (error.to_string(), &None),
+            Failure::File(message) => (message.clone(), &None),
             Failure::Library { error, hint } => (error.to_string(), hint),
         };
         output::complain("error", &message);
@@ -76,8 +88,9 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Failure::Check => 1,
-            Failure::Output(_) => 3,
+            Failure::Check | Failure::Simulator(sim::gemm::Error::Finding(_)) => 1,
+            Failure::Simulator(sim::gemm::Error::Argument(_)) => 2,
+            Failure::Output(_) | Failure::File(_) | Failure::Simulator(sim::gemm::Error::Load(_)) => 3,
             Failure::Library { error, .. } => match error {
                 Error::DimensionTooLarge { .. }
                 | Error::Syntax { .. }

@@ -1,6 +1,7 @@
 //! The command line: one module for each command, and what they share.
 
 mod bench;
+mod check;
 mod device;
 mod failure;
 mod info;
@@ -8,6 +9,8 @@ mod kernels;
 mod matmul;
 mod output;
 mod progress;
+mod subject;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,9 @@ enum Command {
     Kernels(kernels::Arguments),
     Bench(Box<bench::Arguments>),
     Info(info::Arguments),
+    #[command(after_help = failure::EXIT_CODES)]
+    Check(check::Arguments),
+    Trace(trace::Arguments),
 }
 
 /// The error of an option's value as clap shows it, after the value itself.
@@ -48,6 +54,8 @@ pub fn main() -> ExitCode {
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
         Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
+        Command::Check(arguments) => (check::run(&arguments), arguments.json),
+        Command::Trace(arguments) => (trace::run(&arguments), false),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -41,7 +41,8 @@ impl Cluster<'_> {
         if let Target::Shared(block, _) = target
             && block >= self.blocks.len()
         {
-            let message = format!("{address:#x} is an address of rank {block}; the cluster has {} blocks", self.blocks.len());
+            let message =
+                format!("{address:#x} is an address of rank {block}; the cluster has {} blocks", self.blocks.len());
             return Err(self.fault(Kind::OutOfBounds, site, message));
         }
         Ok(target)
@@ -110,7 +111,9 @@ impl Cluster<'_> {
             let shared = &mut self.blocks[block].shared;
             let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, Proxy::Generic);
             self.blocks[site.b].warps[site.w].knowledge = knowledge;
-            result.map_err(|conflict| self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "an ordinary load"))?;
+            result.map_err(|conflict| {
+                self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "an ordinary load")
+            })?;
         }
         out.copy_from_slice(self.blocks[block].shared.slice(address, out.len()));
         Ok(())
@@ -125,7 +128,9 @@ impl Cluster<'_> {
             let knowledge = warp.knowledge.clone();
             let shared = &mut self.blocks[block].shared;
             let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, Proxy::Generic);
-            result.map_err(|conflict| self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "an ordinary store"))?;
+            result.map_err(|conflict| {
+                self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "an ordinary store")
+            })?;
         }
         self.blocks[block].shared.slice_mut(address, bytes.len()).copy_from_slice(bytes);
         Ok(())
@@ -165,7 +170,8 @@ impl Cluster<'_> {
                 Target::Param(at) => {
                     let params = &self.cx.params;
                     let Some(from) = params.get(at as usize..).and_then(|rest| rest.get(..bytes)) else {
-                        let message = format!("{bytes} bytes at offset {at} of the parameters, which have {}", params.len());
+                        let message =
+                            format!("{bytes} bytes at offset {at} of the parameters, which have {}", params.len());
                         return Err(self.fault(Kind::OutOfBounds, one, message));
                     };
                     buffer[..bytes].copy_from_slice(from);
@@ -365,7 +371,8 @@ impl Cluster<'_> {
     pub fn mma(&mut self, site: Site, mma: &Mma) -> Exec<Flow> {
         self.aligned(site)?;
         let half = if mma.ab_type == Type::F16 { Half::F16 } else { Half::Bf16 };
-        let get = |operands: &[Operand]| -> Vec<Lanes> { operands.iter().map(|o| self.value(site.b, site.w, o)).collect() };
+        let get =
+            |operands: &[Operand]| -> Vec<Lanes> { operands.iter().map(|o| self.value(site.b, site.w, o)).collect() };
         let (a, b, c) = (get(&mma.a), get(&mma.b), get(&mma.c));
         let half_of = |value: u64, i: usize| (value >> (16 * i)) as u16;
         let mut rows = [[0u16; DEPTH]; 16];

@@ -180,7 +180,8 @@ impl<'a> Cluster<'a> {
                 let rank = self.blocks[b].rank;
                 let mut out = [0; 32];
                 for lane in 0..32 {
-                    out[lane] = if *to { from_generic(*space, value[lane]) } else { to_generic(*space, rank, value[lane]) };
+                    out[lane] =
+                        if *to { from_generic(*space, value[lane]) } else { to_generic(*space, rank, value[lane]) };
                 }
                 self.set(site, *dst, &out);
             }
@@ -202,7 +203,9 @@ impl<'a> Cluster<'a> {
                 });
                 self.set_pred(site, *dst, result);
             }
-            Op::Load { space, order, ty, dst, address, .. } => return self.load(site, *space, *order, *ty, dst, address),
+            Op::Load { space, order, ty, dst, address, .. } => {
+                return self.load(site, *space, *order, *ty, dst, address);
+            }
             Op::Store { space, order, ty, address, src, .. } => {
                 return self.store(site, *space, *order, *ty, address, src);
             }
@@ -500,7 +503,8 @@ impl<'a> Cluster<'a> {
         if site.mask == live {
             return Ok(());
         }
-        let message = format!("an .aligned instruction is executed by {} without {}", lanes(site.mask), lanes(live & !site.mask));
+        let message =
+            format!("an .aligned instruction is executed by {} without {}", lanes(site.mask), lanes(live & !site.mask));
         Err(self.fault(Kind::Divergence, site, message))
     }
 
@@ -625,7 +629,8 @@ fn to_generic(space: Space, rank: u32, address: u64) -> u64 {
     match space {
         Space::Shared | Space::Cluster => {
             let address = address & 0xffff_ffff;
-            let ranked = if address >> RANK_SHIFT == 0 { address | (u64::from(rank) + 1) << RANK_SHIFT } else { address };
+            let ranked =
+                if address >> RANK_SHIFT == 0 { address | (u64::from(rank) + 1) << RANK_SHIFT } else { address };
             SHARED_WINDOW | ranked
         }
         Space::Param => PARAM_WINDOW | address,

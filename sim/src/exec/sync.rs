@@ -45,13 +45,19 @@ impl Cluster<'_> {
         let first = site.first();
         let id = self.value(site.b, site.w, id)[first] & 0xffff_ffff;
         if id > 15 {
-            return Err(self.fault(Kind::InvalidOperand, site, format!("named barrier {id}: a block has barriers 0 to 15")));
+            return Err(self.fault(
+                Kind::InvalidOperand,
+                site,
+                format!("named barrier {id}: a block has barriers 0 to 15"),
+            ));
         }
         let Some(count) = count else { return Ok((id as usize, WHOLE_BLOCK)) };
         let count = self.value(site.b, site.w, count)[first] & 0xffff_ffff;
         let threads = u64::from(self.cx.launch.threads().next_multiple_of(32));
-        if count == 0 || count % 32 != 0 || count > threads {
-            let message = format!("named barrier {id} for {count} threads: must be a multiple of 32 from 32 to the block's {threads}");
+        if count == 0 || !count.is_multiple_of(32) || count > threads {
+            let message = format!(
+                "named barrier {id} for {count} threads: must be a multiple of 32 from 32 to the block's {threads}"
+            );
             return Err(self.fault(Kind::InvalidOperand, site, message));
         }
         Ok((id as usize, count as u32))
@@ -101,7 +107,8 @@ impl Cluster<'_> {
     fn settle_named(&mut self, b: usize, id: usize) {
         let block = &mut self.blocks[b];
         let whole: u32 = block.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0).fold(0, |sum, _| sum + 32);
-        let waiting: u64 = block.warps.iter().enumerate().fold(0, |all, (w, warp)| all | u64::from(warp.live != 0) << w);
+        let waiting: u64 =
+            block.warps.iter().enumerate().fold(0, |all, (w, warp)| all | u64::from(warp.live != 0) << w);
         let named = &mut block.named[id];
         let complete = match named.expected {
             0 => false,
@@ -153,7 +160,8 @@ impl Cluster<'_> {
         let warp = &mut self.blocks[site.b].warps[site.w];
         let before = warp.cluster_arrival.map_or(0, |arrival| arrival.1);
         if before & site.mask != 0 {
-            let message = format!("{} arrive at the cluster barrier again before waiting at it", lanes(before & site.mask));
+            let message =
+                format!("{} arrive at the cluster barrier again before waiting at it", lanes(before & site.mask));
             return Err(self.fault(Kind::DoubleArrival, site, message));
         }
         warp.cluster_arrival = Some((generation, before | site.mask));
@@ -209,7 +217,7 @@ impl Cluster<'_> {
             let message = format!("an mbarrier lies in shared memory; {address:#x} does not");
             return Err(self.fault(Kind::OutOfBounds, site, message));
         };
-        if at % 8 != 0 {
+        if !at.is_multiple_of(8) {
             let message = format!("mbarrier address {at:#x} is not a multiple of 8");
             return Err(self.fault(Kind::Misaligned, site, message));
         }
@@ -227,7 +235,11 @@ impl Cluster<'_> {
         let (visible, line) = (barrier.visible, barrier.line);
         if !knows || (block != site.b && !visible) {
             let name = self.name(block, address);
-            let missing = if knows { "its init has not been fenced for the cluster" } else { "nothing orders its init before this" };
+            let missing = if knows {
+                "its init has not been fenced for the cluster"
+            } else {
+                "nothing orders its init before this"
+            };
             let message = format!("{name} is used, but {missing} (init in line {line})");
             return Err(self.fault(Kind::UninitialisedBarrier, site, message));
         }
@@ -263,7 +275,9 @@ impl Cluster<'_> {
             let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
             let shared = &mut self.blocks[block].shared;
             let result = shared.write(&self.accesses, address, 8, writer, &knowledge, crate::shared::Proxy::Generic);
-            result.map_err(|conflict| self.conflict((site.b, site.w, one.mask, site.pc), block, conflict, true, "mbarrier.init"))?;
+            result.map_err(|conflict| {
+                self.conflict((site.b, site.w, one.mask, site.pc), block, conflict, true, "mbarrier.init")
+            })?;
             self.blocks[block].shared.set_barrier(address, true);
             let dimension = self.dimension();
             let warp = &self.blocks[site.b].warps[site.w];
@@ -421,7 +435,9 @@ impl Cluster<'_> {
             let bytes = (bytes[lane] & 0xffff_ffff) as i64;
             let barrier = self.barrier_at(one, block, address)?;
             let phase = barrier.phase;
-            barrier.transact(if announce { bytes } else { -bytes }).map_err(|o| self.overflow(one, block, address, o))?;
+            barrier
+                .transact(if announce { bytes } else { -bytes })
+                .map_err(|o| self.overflow(one, block, address, o))?;
             if announce {
                 self.note(What::Expect { block, address, phase, bytes }, site.b, site.w, one.mask, site.pc);
             }
@@ -431,7 +447,14 @@ impl Cluster<'_> {
         Ok(Flow::Next)
     }
 
-    pub fn mbarrier_wait(&mut self, site: Site, space: Space, barrier: &Address, phase: WaitPhase, dst: Pred) -> Exec<Flow> {
+    pub fn mbarrier_wait(
+        &mut self,
+        site: Site,
+        space: Space,
+        barrier: &Address,
+        phase: WaitPhase,
+        dst: Pred,
+    ) -> Exec<Flow> {
         let addresses = self.address(site.b, site.w, barrier);
         let asked = match &phase {
             WaitPhase::State(operand) | WaitPhase::Parity(operand) => self.value(site.b, site.w, operand),
@@ -484,7 +507,8 @@ impl Cluster<'_> {
         self.aligned(site)?;
         let bounds = &self.cx.program.entry.bounds;
         if bounds.max_threads.is_none() && bounds.required_threads.is_none() && bounds.max_registers.is_none() {
-            let message = "setmaxnreg has no effect: the entry has neither .maxntid nor .reqntid nor .maxnreg".to_string();
+            let message =
+                "setmaxnreg has no effect: the entry has neither .maxntid nor .reqntid nor .maxnreg".to_string();
             return Err(self.fault(Kind::Registers, site, message));
         }
         let block = &mut self.blocks[site.b];
@@ -515,9 +539,10 @@ impl Cluster<'_> {
             return Err(self.fault(Kind::ExitOutstanding, site, message));
         }
         if self.cx.options.require_drain && site.mask == warp.live {
-            let unknown = warp.loads.iter().find(|&&writer| {
-                self.accesses.get(writer).epoch.is_none_or(|epoch| !warp.knowledge.all.knows(epoch))
-            });
+            let unknown = warp
+                .loads
+                .iter()
+                .find(|&&writer| self.accesses.get(writer).epoch.is_none_or(|epoch| !warp.knowledge.all.knows(epoch)));
             if let Some(&writer) = unknown {
                 let copy = self.describe(&self.actions[self.accesses.get(writer).action as usize]);
                 let message = "exits without knowing that the bulk loads it issued have landed: the drain is missing";
@@ -566,11 +591,14 @@ impl Cluster<'_> {
         }
         let left = &self.blocks[b].left;
         let reached = self.blocks[b].reached.iter();
-        let unknown = reached.filter(|&(&dimension, &(time, _))| !left.all.knows(Epoch { dimension, time })).min_by_key(|r| r.0);
+        let unknown =
+            reached.filter(|&(&dimension, &(time, _))| !left.all.knows(Epoch { dimension, time })).min_by_key(|r| r.0);
         if let Some((_, (_, event))) = unknown {
             let peer = self.who(event.block, event.warp, event.mask);
             let line = self.cx.program.line(event.pc);
-            let message = format!("the block may exit before {peer} reaches its shared memory in line {line}: nothing waits for that");
+            let message = format!(
+                "the block may exit before {peer} reaches its shared memory in line {line}: nothing waits for that"
+            );
             return Err(self.fault(Kind::PeerExited, site, message));
         }
         let mut barriers: Vec<(&u32, &Mbarrier)> = self.blocks[b].barriers.iter().collect();
@@ -594,13 +622,17 @@ impl Cluster<'_> {
         }
         let named = self.blocks[b].named.iter().position(|named| named.arrived > 0);
         if let Some(id) = named {
-            let message = format!("the block exits with {} threads counted on named barrier {id}", self.blocks[b].named[id].arrived);
+            let message = format!(
+                "the block exits with {} threads counted on named barrier {id}",
+                self.blocks[b].named[id].arrived
+            );
             return Err(self.fault(Kind::ExitOutstanding, site, message));
         }
         for group in self.blocks[b].warps.chunks(4) {
             if group.iter().any(|warp| warp.register_count != group[0].register_count) {
                 let counts: Vec<u32> = group.iter().map(|warp| warp.register_count).collect();
-                let message = format!("the warps of a warpgroup end with different register counts after setmaxnreg: {counts:?}");
+                let message =
+                    format!("the warps of a warpgroup end with different register counts after setmaxnreg: {counts:?}");
                 return Err(self.fault(Kind::Registers, site, message));
             }
         }

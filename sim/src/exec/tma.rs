@@ -42,7 +42,8 @@ impl Cluster<'_> {
                     let one = site.lane(lane);
                     let bytes = self.bulk_size(one, bytes[lane], from[lane])?;
                     if !self.cx.memory.contains(from[lane], u64::from(bytes)) {
-                        let message = format!("bulk load of {bytes} bytes at {:#x}, which are in no buffer", from[lane]);
+                        let message =
+                            format!("bulk load of {bytes} bytes at {:#x}, which are in no buffer", from[lane]);
                         return Err(self.fault(Kind::OutOfBounds, one, message));
                     }
                     let remote = Remote::Global { address: from[lane] };
@@ -93,8 +94,10 @@ impl Cluster<'_> {
 
     fn bulk_size(&self, site: Site, bytes: u64, global: u64) -> Exec<u32> {
         let bytes = bytes & 0xffff_ffff;
-        if bytes == 0 || bytes % 16 != 0 || global % 16 != 0 || bytes > 1 << 20 {
-            let message = format!("bulk copy of {bytes} bytes at {global:#x}: both must be multiples of 16, and the size not zero");
+        if bytes == 0 || !bytes.is_multiple_of(16) || !global.is_multiple_of(16) || bytes > 1 << 20 {
+            let message = format!(
+                "bulk copy of {bytes} bytes at {global:#x}: both must be multiples of 16, and the size not zero"
+            );
             return Err(self.fault(Kind::Misaligned, site, message));
         }
         Ok(bytes as u32)
@@ -108,7 +111,7 @@ impl Cluster<'_> {
             let message = format!("there is no tensor map at {address:#x}: a map must be a parameter, passed by value");
             return Err(self.fault(Kind::InvalidOperand, site, message));
         };
-        if offset % 64 != 0 {
+        if !offset.is_multiple_of(64) {
             let message = format!("the tensor map at offset {offset} of the parameters is not aligned to 64 bytes");
             return Err(self.fault(Kind::Misaligned, site, message));
         }
@@ -180,7 +183,7 @@ impl Cluster<'_> {
             },
             Remote::Global { .. } => 16,
         };
-        if address % align == 0 {
+        if address.is_multiple_of(align) {
             return Ok(());
         }
         let message = format!("shared address {address:#x} of a bulk copy is not a multiple of {align}");
@@ -208,7 +211,9 @@ impl Cluster<'_> {
         let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, Proxy::Async);
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.knowledge = knowledge;
-        result.map_err(|conflict| self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "a bulk load"))?;
+        result.map_err(|conflict| {
+            self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "a bulk load")
+        })?;
         if block == site.b {
             let warp = &mut self.blocks[site.b].warps[site.w];
             if warp.loads.len() >= 64 {
@@ -259,7 +264,9 @@ impl Cluster<'_> {
     }
 
     fn issue_store(&mut self, site: Site, lane: usize, from: u64, bytes: u32, remote: Remote) -> Exec<()> {
-        let Target::Shared(block, address) = self.target(site, Space::Shared, from & 0xffff_ffff)? else { unreachable!() };
+        let Target::Shared(block, address) = self.target(site, Space::Shared, from & 0xffff_ffff)? else {
+            unreachable!()
+        };
         self.reach(site, block, address, bytes as usize)?;
         self.check_box_alignment(site, address, &remote)?;
         let event = site.event(What::CopyOut { address, bytes });
@@ -273,7 +280,9 @@ impl Cluster<'_> {
         let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
         let shared = &mut self.blocks[block].shared;
         let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, Proxy::Async);
-        result.map_err(|conflict| self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "a bulk store"))?;
+        result.map_err(|conflict| {
+            self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "a bulk store")
+        })?;
         self.note(event.what, site.b, site.w, site.mask, site.pc);
         let start = self.path(site).time;
         self.start_transfer(Transfer {
@@ -427,7 +436,8 @@ impl Cluster<'_> {
             Remote::Tensor { map, at } => self.cx.maps[*map].2.rows(at, |offset, address, skip, bytes| {
                 let start = (offset + skip) as usize;
                 if bytes > 0 {
-                    failed = failed.take().or(memory.write(address, &transfer.data[start..start + bytes as usize]).err());
+                    failed =
+                        failed.take().or(memory.write(address, &transfer.data[start..start + bytes as usize]).err());
                 }
             }),
             Remote::Global { address } => failed = memory.write(*address, &transfer.data).err(),

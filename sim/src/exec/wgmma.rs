@@ -193,7 +193,7 @@ impl Cluster<'_> {
         }
         sources[1] = self.tile_is_there(site, b_tile, wgmma.n as usize, wgmma.transpose[1], reader, "B")?;
         self.tiles_match(site, sources)?;
-        if site.w % 4 == 0 {
+        if site.w.is_multiple_of(4) {
             self.note(what, site.b, site.w, site.mask, site.pc);
         }
         self.progress += 1;
@@ -235,7 +235,8 @@ impl Cluster<'_> {
             if warp.flight[i] > warp.wgmma_retired {
                 let before = &self.cx.program.entry.body[warp.flight_pc[i] as usize].op;
                 let same = matches!(before, Op::Wgmma(before) if before.d == wgmma.d) && !a.contains(&register);
-                let read_only = matches!(before, Op::Wgmma(before) if !before.d.contains(&register)) && a.contains(&register);
+                let read_only =
+                    matches!(before, Op::Wgmma(before) if !before.d.contains(&register)) && a.contains(&register);
                 if !same && !read_only {
                     let line = self.cx.program.line(warp.flight_pc[i]);
                     let message = format!(
@@ -315,9 +316,15 @@ impl Cluster<'_> {
             return Ok(());
         };
         let message = if [a_map, b_map] != product {
-            format!("the tile used as A comes from parameter {a_map} and that as B from {b_map}; they should be {} and {}", product[0], product[1])
+            format!(
+                "the tile used as A comes from parameter {a_map} and that as B from {b_map}; they should be {} and {}",
+                product[0], product[1]
+            )
         } else if a_at[0] != b_at[0] {
-            format!("a tile of A at k = {} is multiplied with one of B at k = {}: are coordinates swapped?", a_at[0], b_at[0])
+            format!(
+                "a tile of A at k = {} is multiplied with one of B at k = {}: are coordinates swapped?",
+                a_at[0], b_at[0]
+            )
         } else {
             return Ok(());
         };
@@ -362,7 +369,7 @@ impl Cluster<'_> {
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.wgmma_retired = warp.wgmma_retired.max(operations);
         warp.knowledge.all.learn(Epoch { dimension, time: target as u32 });
-        if site.w % 4 == 0 {
+        if site.w.is_multiple_of(4) {
             self.note(What::WgmmaWait { operations }, site.b, site.w, site.mask, site.pc);
         }
         Ok(Flow::Next)
@@ -449,7 +456,8 @@ mod tests {
     fn both_majors_cover_the_same_tile() {
         for swizzle in [1u64, 2, 3] {
             let span = [128u32, 64, 32][swizzle as usize - 1];
-            let tile = Descriptor::decode(0x2000 >> 4 | u64::from(span * 16 >> 4) << 16 | u64::from(8 * span >> 4) << 32 | swizzle << 62);
+            let tile =
+                Descriptor::decode(0x2000 >> 4 | u64::from(span) << 16 | u64::from(span / 2) << 32 | swizzle << 62);
             let mut chunks = Vec::new();
             tile.chunks(64, true, &mut chunks);
             chunks.sort_unstable();

@@ -36,6 +36,33 @@ pub fn on_cpu<T: Element>(
     Ok(Outcome { seconds, runs: 1, device, kernel: None })
 }
 
+/// Puts A·Bᵀ into `c` with the kernel of `config` in the simulator, under as many schedules as asked for.
+pub fn in_simulator<T: Element>(
+    config: &'static kernels::catalogue::Config,
+    schedules: u64,
+    a: &Matrix<T>,
+    b: &Matrix<T>,
+    c: &mut Matrix<T>,
+    progress: Progress,
+) -> Result<Outcome, Failure> {
+    use sim::{Control, Schedule};
+
+    let simulation = hopper_gemm::simulator::Simulation::new(config, a.view(), b.view())?;
+    let schedules = schedules.max(1);
+    let task = progress.task("simulating", Some(1000));
+    let start = Instant::now();
+    for i in 0..schedules {
+        let schedule = if i == 0 { Schedule::Timed } else { Schedule::Random(i - 1) };
+        let set = |done: u64, total: u64| task.set(((i * total + done) * 1000 / (schedules * total)) as usize);
+        let control = Control { progress: Some(&set), ..Control::default() };
+        *c = simulation.run::<T>(&schedule, control)?.0;
+    }
+    let seconds = start.elapsed().as_secs_f64() / schedules as f64;
+    let device = "simulator of a Hopper GPU".to_owned();
+    let kernel = Some(KernelSummary { entry: config.entry, code: "simulated", usage: None });
+    Ok(Outcome { seconds, runs: schedules as usize, device, kernel })
+}
+
 /// Runs that the time of a product on a GPU is the median of, after one that is not timed.
 #[cfg(feature = "cuda")]
 const RUNS: usize = 10;
@@ -50,6 +77,7 @@ pub fn on_cuda<T: Element>(
     c: &mut Matrix<T>,
     progress: Progress,
 ) -> Result<Outcome, Failure> {
+    use super::summary::Usage;
     use hopper_gemm::cuda::{self, DeviceMatrix, Event, Gemm};
 
     let device = cuda::Device::open(index)?;
@@ -75,8 +103,10 @@ pub fn on_cuda<T: Element>(
         let usage = kernel.usage();
         KernelSummary {
             entry: config.entry,
-            registers: usage.registers,
-            blocks_per_multiprocessor: usage.blocks_per_multiprocessor,
+            usage: Some(Usage {
+                registers: usage.registers,
+                blocks_per_multiprocessor: usage.blocks_per_multiprocessor,
+            }),
             code: match kernel.origin() {
                 cuda::Origin::Cubin => "assembled by ptxas",
                 cuda::Origin::Jit => "compiled by the driver",

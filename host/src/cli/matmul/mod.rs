@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, help_heading = "Input")]
     bf16_as_u16: bool,
 
-    /// Where to compute: auto, cpu, or cuda:N; auto takes the first Hopper GPU if there is one, else the CPU
+    /// Where to compute: auto, cpu, sim, or cuda:N; sim runs the kernel's PTX on a model of the GPU; auto takes the first Hopper GPU if there is one, else the CPU
     #[arg(long, value_name = "DEVICE", default_value_t = Device::Auto, value_parser = |text: &str| said(text.parse::<Device>()), help_heading = "Computation")]
     device: Device,
     /// Kernel of the GPU; `hopper-gemm kernels` lists them [default: by shape]
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
     #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
     cluster: Option<Cluster>,
+    /// Schedules that the simulator runs: the timing model's, then random ones
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Computation")]
+    schedules: u64,
     /// Compare the whole of C with a product by the CPU; exit with 1 if it is off by more than rounding
     /// explains
     #[arg(long, help_heading = "Computation")]
@@ -136,6 +139,8 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
             }
             compute::on_cpu(&a, &b, &mut c, progress)?
         }
+        Place::Sim if problem.work() != problem::Work::Product => compute::on_cpu(&a, &b, &mut c, progress)?,
+        Place::Sim => compute::in_simulator(config, arguments.schedules, &a, &b, &mut c, progress)?,
         #[cfg(feature = "cuda")]
         Place::Cuda(index) => compute::on_cuda(index, config, &a, &b, &mut c, progress)?,
     };
@@ -246,6 +251,7 @@ fn check_writable(path: &Path) -> Result<(), Error> {
 fn option_of(place: Place) -> String {
     let device = match place {
         Place::Cpu => Device::Cpu,
+        Place::Sim => Device::Sim,
         #[cfg(feature = "cuda")]
         Place::Cuda(index) => Device::Cuda(index),
     };
@@ -265,6 +271,7 @@ fn compare<T: Element>(
     let set = &mut |rows| task.set(rows);
     let (report, reference) = match place {
         Place::Cpu => (check::compare::<T, f64>(a.view(), b.view(), c.view(), set)?, "dot products in f64"),
+        Place::Sim => (check::compare::<T, f32>(a.view(), b.view(), c.view(), set)?, "CPU product in f32"),
         #[cfg(feature = "cuda")]
         Place::Cuda(_) => (check::compare::<T, f32>(a.view(), b.view(), c.view(), set)?, "CPU product in f32"),
     };

@@ -53,11 +53,19 @@ pub struct DeviceSummary {
 #[derive(Serialize)]
 pub struct KernelSummary {
     pub entry: &'static str,
-    /// Registers of a thread and blocks on a multiprocessor, as the driver has them.
+    /// As the driver has it, where a GPU ran it.
+    #[serde(flatten)]
+    pub usage: Option<Usage>,
+    /// What made the machine code, or took its place.
+    pub code: &'static str,
+}
+
+/// What a kernel takes of a multiprocessor.
+#[derive(Serialize)]
+pub struct Usage {
+    /// Registers of a thread.
     pub registers: u32,
     pub blocks_per_multiprocessor: u32,
-    /// What made the machine code.
-    pub code: &'static str,
 }
 
 #[derive(Serialize)]
@@ -173,13 +181,13 @@ impl Summary {
         let why = self.device.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         facts.add("device", format!("{}{why}", self.device.name));
         if let Some(kernel) = &self.kernel {
-            facts.add(
-                "kernel",
+            let usage = kernel.usage.as_ref().map_or(String::new(), |usage| {
                 format!(
-                    "{}, {} registers, {} blocks on a multiprocessor, {}",
-                    kernel.entry, kernel.registers, kernel.blocks_per_multiprocessor, kernel.code
-                ),
-            );
+                    "{} registers, {} blocks on a multiprocessor, ",
+                    usage.registers, usage.blocks_per_multiprocessor
+                )
+            });
+            facts.add("kernel", format!("{}, {usage}{}", kernel.entry, kernel.code));
         }
         facts.add(
             "time",

@@ -1,0 +1,72 @@
+//! `hopper-gemm trace`: a picture of what a kernel does when.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hopper_gemm::Error;
+use kernels::catalogue::Config;
+use sim::{Control, Schedule};
+
+use super::failure::Failure;
+use super::output;
+use super::subject::Subject;
+
+/// Draw a timeline of a kernel: its warps, TMA and the tensor cores.
+///
+/// The kernel runs in the simulator under a simple timing model: it shows what waits for what, and does not
+/// predict speed. A file that ends in .svg gets a picture, one that ends in .json a trace that opens in
+/// Perfetto (ui.perfetto.dev).
+#[derive(Args)]
+pub struct Arguments {
+    /// Kernel such as v3, or entry such as v3_f16_128x128x64_s2
+    kernel: String,
+    /// File to write, .svg or .json
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    subject: Subject,
+}
+
+/// One tile of C, and three times around the ring.
+fn one_tile(config: &Config) -> (usize, usize, usize) {
+    let Config { tile, cluster, stages, .. } = config;
+    (tile.m * cluster.m, tile.n * cluster.n, tile.k * 3 * stages)
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let picture = match arguments.out.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => true,
+        Some("json") => false,
+        _ => {
+            let value = arguments.out.display().to_string();
+            return Err(Error::Syntax { value, rule: "the file of a trace ends in .svg or .json" }.into());
+        }
+    };
+    let config = arguments.subject.config(&arguments.kernel)?;
+    let shape = arguments.subject.shape(config, one_tile);
+    let simulation = arguments.subject.simulation(config, shape)?;
+    let (mut memory, launch, _) = simulation.product().launch(config);
+    let control = Control { trace: true, ..Control::default() };
+    let options = sim::gemm::options(config);
+    let outcome = sim::run(simulation.program(), &launch, &mut memory, &options, &Schedule::Timed, control)
+        .map_err(sim::gemm::Error::Finding)?;
+    let [m, n, k] = shape;
+    let text = if picture {
+        sim::trace::to_svg(&outcome.spans, &format!("{} on {m}×{n}×{k}", config.entry))
+    } else {
+        sim::trace::to_json(&outcome.spans)
+    };
+    std::fs::write(&arguments.out, text).map_err(|source| Error::File {
+        action: "write",
+        path: arguments.out.clone(),
+        source,
+    })?;
+    output::print(&format!(
+        "{}: {} spans of {} on {m}×{n}×{k}\n",
+        arguments.out.display(),
+        outcome.spans.len(),
+        config.entry
+    ))?;
+    Ok(())
+}
