@@ -232,7 +232,7 @@ impl Report {
             self.kernel,
             self.runs,
             self.instructions,
-            output::seconds(self.seconds)
+            hopper_gemm::units::seconds(self.seconds)
         );
         text
     }
