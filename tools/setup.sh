@@ -20,6 +20,14 @@ die() {
 
 has() { command -v "$1" >/dev/null; }
 
+# link TARGET NAME: makes NAME a symbolic link to TARGET. One that is there is left alone, because build.rs runs
+# again when anything in .tools is newer than its last run.
+link() {
+    [[ $(readlink "$2") != "$1" ]] || return 0
+    mkdir -p "$(dirname "$2")"
+    ln -sfn "$1" "$2"
+}
+
 # ------------------------------------------------------------------------------------------------- packages
 
 on_debian() { has apt-get && grep -q '^ID=debian$' /etc/os-release; }
@@ -130,8 +138,7 @@ setup_ptxas() {
     done
     if has ptxas && has nvdisasm; then return; fi
     wheels cuda-tools "ptxas and nvdisasm (they check the kernels' machine code)"
-    mkdir -p "$cuda"
-    ln -sfn ../cuda-tools/nvidia/cu13/bin "$cuda/bin"
+    link ../cuda-tools/nvidia/cu13/bin "$cuda/bin"
 }
 
 # -------------------------------------------------------------------------------------------------- libcuda
@@ -158,8 +165,7 @@ setup_libcuda() {
         if [[ -e $folder/libcuda.so || -e $folder/stubs/libcuda.so ]]; then return; fi
     done
     if library=$(driver_library); then
-        mkdir -p "$cuda/lib64"
-        ln -sfn "$library" "$cuda/lib64/libcuda.so"
+        link "$library" "$cuda/lib64/libcuda.so"
     elif [[ ! -e $cuda/lib64/libcuda.so ]]; then
         debian_libcuda ||
             die "--features cuda needs a libcuda.so to link with: install a CUDA toolkit or NVIDIA's driver"

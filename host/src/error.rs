@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kernels::catalogue::Refusal;
 
 use crate::npy::NpyFault;
+use crate::units;
 
 /// Result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -154,8 +155,15 @@ pub enum Error {
         nearest: Vec<String>,
     },
 
+    /// The kernel exists to be measured, and does not multiply what it is given.
+    #[error("kernel {kernel} computes no product: it is there to be measured")]
+    NoProduct {
+        /// Its name.
+        kernel: &'static str,
+    },
+
     /// Not enough memory on the host.
-    #[error("{what} takes {bytes} bytes of host memory, which could not be allocated")]
+    #[error("{what} takes {} of host memory, and there is not so much", units::bytes(*.bytes))]
     HostMemory {
         /// What was to be stored.
         what: String,

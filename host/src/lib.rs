@@ -21,6 +21,7 @@ pub mod search;
 pub mod select;
 pub mod simulator;
 pub mod tensor_map;
+pub mod units;
 
 pub use element::Element;
 pub use error::{Error, Result};

@@ -224,13 +224,37 @@ impl<T> Matrix<T> {
 
 /// An empty vector with room for exactly `rows * cols` elements.
 pub(crate) fn reserve<T>(rows: usize, cols: usize) -> Result<Vec<T>> {
-    let mut data = Vec::new();
-    let reserved = rows.checked_mul(cols).is_some_and(|len| data.try_reserve_exact(len).is_ok());
-    if reserved {
-        return Ok(data);
-    }
     let bytes = (rows as u128 * cols as u128).saturating_mul(size_of::<T>() as u128);
-    Err(Error::HostMemory { what: format!("a {rows}×{cols} matrix"), bytes })
+    let what = format!("a {rows}×{cols} matrix");
+    check_memory(&what, bytes)?;
+    let mut data = Vec::new();
+    match rows.checked_mul(cols).map(|len| data.try_reserve_exact(len)) {
+        Some(Ok(())) => Ok(data),
+        _ => Err(Error::HostMemory { what, bytes }),
+    }
+}
+
+/// Checks that there is memory for `bytes` bytes, where the system tells. An allocation alone is no check:
+/// the system promises more than it has, and ends the process when it is taken at its word.
+///
+/// # Errors
+/// When there is not; the error says what was to be stored.
+pub fn check_memory(what: &str, bytes: u128) -> Result<()> {
+    /// What is smaller than this, in bytes, is not worth asking for.
+    const LARGE: u128 = 64 << 20;
+    if bytes < LARGE || available_memory().is_none_or(|available| bytes <= available) {
+        Ok(())
+    } else {
+        Err(Error::HostMemory { what: what.to_owned(), bytes })
+    }
+}
+
+/// Bytes of memory that may be used without swapping, where the system tells.
+fn available_memory() -> Option<u128> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 #[cfg(test)]
@@ -276,6 +300,11 @@ mod tests {
         assert!(matches!(error, Error::BufferTooSmall { wanted: usize::MAX, .. }), "{error}");
         assert!(matches!(Matrix::filled(usize::MAX, 2, 0u16), Err(Error::HostMemory { .. })));
         assert!(matches!(Matrix::filled(1 << 50, 1, 0u16), Err(Error::HostMemory { .. })));
+        // More than there is, and less than the system would promise.
+        if let Some(available) = available_memory() {
+            let error = Matrix::filled(available as usize + (1 << 30), 1, 0u8).unwrap_err();
+            assert!(matches!(error, Error::HostMemory { .. }), "{error}");
+        }
     }
 
     #[test]

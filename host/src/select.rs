@@ -96,7 +96,8 @@ const fn v3(tile: Tile, stages: usize) -> Choice {
 }
 
 /// The configuration to launch for a C of `n` columns: exactly what `request` asks for, and what it leaves
-/// open as near as possible to the default for that shape.
+/// open as near as possible to the default for that shape. A kernel that computes no product is only chosen
+/// by its name.
 ///
 /// # Errors
 /// When nothing that is compiled matches: [`Error::RefusedConfig`] with the reason when the catalogue
@@ -105,7 +106,11 @@ pub fn select(element: Kind, n: usize, request: &Request) -> Result<&'static Con
     let default = DEFAULTS.iter().find(|line| n <= line.max_n).unwrap_or(&DEFAULTS[DEFAULTS.len() - 1]);
     let wanted = request.or(&default.choice);
     let nearest = |configs: &'static [Config]| {
-        let mut found: Vec<&Config> = configs.iter().filter(|config| config.element == element).collect();
+        // What computes no product is not proposed for one either.
+        let fits = |config: &&Config| {
+            config.element == element && (config.kernel.loads() || request.kernel == Some(config.kernel))
+        };
+        let mut found: Vec<&Config> = configs.iter().filter(fits).collect();
         found.sort_by_key(|config| wanted.distance(config));
         found
     };
@@ -272,6 +277,22 @@ mod tests {
         let open = request(None, Some("128x256x64"), Some(4));
         assert!(select(Kind::F16, 4096, &open).unwrap().kernel.loads());
         assert!(!select(Kind::F16, 4096, &request(Some("ceiling"), None, None)).unwrap().kernel.loads());
+    }
+
+    #[test]
+    fn a_kernel_that_computes_no_product_is_chosen_by_name_alone() {
+        for config in COMPILED.iter().filter(|config| !config.kernel.loads()) {
+            let request = |kernel| Request {
+                kernel,
+                tile: Some(config.tile),
+                stages: Some(config.stages),
+                cluster: Some(config.cluster),
+            };
+            assert_eq!(select(config.element, 4096, &request(Some(config.kernel))).unwrap(), config);
+            if let Ok(other) = select(config.element, 4096, &request(None)) {
+                assert!(other.kernel.loads(), "{}", other.entry);
+            }
+        }
     }
 
     #[test]

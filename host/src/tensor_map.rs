@@ -46,12 +46,14 @@ pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Res
 }
 
 /// C of `problem` at `addresses`, as the kernel of `config` stores it by TMA; `None` where the kernel does not,
-/// or where TMA cannot: then it stores C itself.
+/// or where TMA cannot: then it stores C itself. TMA stores whole chunks of 16 bytes, so the rows of C must end
+/// at a multiple of 16 bytes too.
 pub fn output(problem: &Problem, config: &Config, addresses: Addresses) -> Option<TiledMatrix> {
     let stride = problem.ldc() * problem.element().bytes();
     let takes_tma = addresses.c.is_multiple_of(TMA_ALIGNMENT as u64)
         && stride.is_multiple_of(TMA_ALIGNMENT)
-        && stride < TMA_STRIDE_LIMIT;
+        && stride < TMA_STRIDE_LIMIT
+        && (problem.n() * problem.element().bytes()).is_multiple_of(TMA_ALIGNMENT);
     (config.kernel.stores_by_tma() && takes_tma).then(|| {
         let shape = [problem.m(), problem.n()];
         describe(problem, addresses.c, shape, problem.ldc(), config.c_box(), config.c_swizzle())

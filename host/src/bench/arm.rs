@@ -22,6 +22,12 @@ pub trait Arm {
         true
     }
 
+    /// Whether each element is rounded to the element type once, at the end. A library may choose to add
+    /// partial sums that were rounded before; it is then held to the bound on the norm alone.
+    fn rounds_once(&self) -> bool {
+        true
+    }
+
     /// Puts one product of input set `set` into `stream`.
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()>;
 }

@@ -94,6 +94,10 @@ impl Arm for CublasLtArm<'_> {
         ])
     }
 
+    fn rounds_once(&self) -> bool {
+        false
+    }
+
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {
         self.product.run(&self.best, stream, &self.operands[set])
     }
@@ -115,6 +119,10 @@ impl<'a> GemmExArm<'a> {
 impl Arm for GemmExArm<'_> {
     fn facts(&self) -> BTreeMap<String, Value> {
         BTreeMap::from([(String::from("call"), Value::from("cublasGemmEx"))])
+    }
+
+    fn rounds_once(&self) -> bool {
+        false
     }
 
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {

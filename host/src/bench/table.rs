@@ -6,6 +6,7 @@ use std::path::Path;
 use super::results::{ArmResults, Check, Measurement, Results, ShapeResults};
 use super::stats::{Estimate, geometric_mean};
 use crate::error::{Error, Result};
+use crate::units;
 
 /// One of the two ways to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +93,7 @@ fn row(arm: &ArmResults, measured: &Measurement) -> Vec<String> {
         |value: Option<f64>, digits: usize| value.map_or(String::from("–"), |value| format!("{value:.digits$}"));
     vec![
         title(arm),
-        time(measured.seconds.median),
+        units::seconds(measured.seconds.median),
         format!("{:.1}", measured.tflops),
         format!("{:.0}", measured.gigabytes_per_second),
         measured.ratio.as_ref().map_or(String::from("–"), ratio),
@@ -107,15 +108,6 @@ fn title(arm: &ArmResults) -> String {
     match arm.facts.get("entry").and_then(|entry| entry.as_str()) {
         Some(entry) if entry != arm.name => format!("{}: {entry}", arm.name),
         _ => arm.name.clone(),
-    }
-}
-
-/// `1.432 ms`.
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.2} µs", s * 1e6),
-        s if s < 1.0 => format!("{:.3} ms", s * 1e3),
-        s => format!("{s:.3} s"),
     }
 }
 
@@ -289,10 +281,5 @@ mod tests {
         assert!(replace("no marks", "new").is_none());
         assert!(replace(&format!("{END}{BEGIN}"), "new").is_none());
         assert!(replace(&format!("{text}{text}"), "new").is_none());
-    }
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!([time(4.2e-6), time(1.4321e-3), time(2.0)], ["4.20 µs", "1.432 ms", "2.000 s"]);
     }
 }

@@ -8,6 +8,7 @@ use hopper_gemm::bench::results::Results;
 use hopper_gemm::bench::table;
 
 use super::failure::Failure;
+use super::output;
 
 /// Measure kernels beside each other and beside cuBLAS.
 #[derive(Args)]
@@ -101,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let markdown = table::markdown(&results);
     match &arguments.into {
         Some(path) => table::insert(path, &markdown)?,
-        None => print!("{markdown}"),
+        None => output::print(&markdown)?,
     }
     Ok(())
 }
@@ -131,7 +132,7 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
             Check::Failed { reason } => Err(reason),
         };
         let shown = verdict.as_ref().map_or_else(|reason| format!("wrong: {reason}"), |()| String::from("right"));
-        println!("{entry} on {}×{}×{}: {shown}", sizes.0, sizes.1, sizes.2);
+        output::print(&format!("{entry} on {}×{}×{}: {shown}\n", sizes.0, sizes.1, sizes.2))?;
         return verdict.map_err(|_| Failure::Check);
     }
 
@@ -168,17 +169,18 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         progress: progress_bar(),
     };
     let mut printed = 0;
-    let results = hopper_gemm::bench::run(&options, |results| {
-        for shape in &results.shapes[printed..] {
-            println!("{}", table::shape_text(shape));
-        }
+    let mut print_new = |results: &Results| {
+        let new = results.shapes[printed..].iter().map(|shape| table::shape_text(shape) + "\n");
         printed = results.shapes.len();
+        output::print(&new.collect::<String>())
+    };
+    let results = hopper_gemm::bench::run(&options, |results| {
+        // A measurement goes on when nobody listens any more, for its results may go to a file.
+        let _ = print_new(results);
         arguments.json.as_ref().map_or(Ok(()), |path| results.write(path))
     })?;
-    for shape in &results.shapes[printed..] {
-        println!("{}", table::shape_text(shape));
-    }
-    print!("{}", table::summary_text(&results));
+    print_new(&results)?;
+    output::print(&table::summary_text(&results))?;
     if let Some(path) = &arguments.json {
         results.write(path)?;
     }

@@ -98,6 +98,7 @@ impl Failure {
                 | Error::UnknownElement { .. }
                 | Error::UnknownConfig { .. }
                 | Error::RefusedConfig { .. }
+                | Error::NoProduct { .. }
                 | Error::UnknownEntry { .. }
                 | Error::EmptyProduct { .. } => 2,
                 Error::InnerDimensions { .. }

@@ -2,21 +2,23 @@
 
 use clap::Args;
 use hopper_gemm::modules::{self, MODULES};
-use hopper_gemm::select::{parse_element, parse_kernel, tile_name};
+use hopper_gemm::select::{cluster_name, parse_element, parse_kernel, tile_name};
+use hopper_gemm::units;
 use kernels::catalogue::{self, COMPILED, Config, Kernel, REFUSED};
 use serde::Serialize;
 
 use super::failure::Failure;
-use super::output;
+use super::output::{self, Facts};
+use super::said;
 
 /// List the kernels and their configurations.
 #[derive(Args)]
 pub struct Arguments {
     /// Only this kernel
-    #[arg(long, value_name = "NAME", value_parser = parse_kernel)]
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| said(parse_kernel(text)))]
     kernel: Option<Kernel>,
     /// Only this element type
-    #[arg(long = "type", value_name = "f16|bf16", value_parser = parse_element)]
+    #[arg(long = "type", value_name = "f16|bf16", value_parser = |text: &str| said(parse_element(text)))]
     element: Option<catalogue::Element>,
     /// List the configurations that cannot run, with the reasons
     #[arg(long)]
@@ -55,7 +57,7 @@ struct ConfigRow {
     tile: String,
     stages: usize,
     threads: usize,
-    cluster: usize,
+    cluster: String,
     shared_bytes: usize,
     accumulators: usize,
     min_blocks_per_multiprocessor: usize,
@@ -116,7 +118,7 @@ fn config_row(config: &Config) -> ConfigRow {
         tile: tile_name(config.tile),
         stages: config.stages,
         threads: config.threads(),
-        cluster: config.cluster.blocks(),
+        cluster: cluster_name(config.cluster),
         shared_bytes: config.shared_bytes(),
         accumulators: config.accumulators(),
         min_blocks_per_multiprocessor: config.min_blocks(),
@@ -128,13 +130,24 @@ fn config_row(config: &Config) -> ConfigRow {
 }
 
 fn compiled_text(rows: &[ConfigRow], refused: usize, only: Option<Kernel>) -> String {
-    let mut text = String::new();
+    let mut summaries = Facts::default();
     for kernel in Kernel::ALL.into_iter().filter(|&kernel| only.is_none_or(|only| only == kernel)) {
-        text += &format!("{}  {}\n", kernel.name(), kernel.summary());
+        summaries.add(kernel.name(), kernel.summary());
     }
+    let mut text = summaries.text();
     text.push('\n');
-    let header =
-        ["kernel", "type", "tile MxNxK", "stages", "threads", "shared", "accumulators", "registers", "blocks/SM"];
+    let header = [
+        "kernel",
+        "type",
+        "tile MxNxK",
+        "stages",
+        "cluster",
+        "threads",
+        "shared",
+        "accumulators",
+        "registers",
+        "blocks/SM",
+    ];
     text += &output::table(
         &header,
         rows.iter().map(|row| {
@@ -143,8 +156,9 @@ fn compiled_text(rows: &[ConfigRow], refused: usize, only: Option<Kernel>) -> St
                 row.element.to_owned(),
                 row.tile.clone(),
                 row.stages.to_string(),
+                row.cluster.clone(),
                 row.threads.to_string(),
-                output::bytes(row.shared_bytes as u64),
+                units::bytes(row.shared_bytes as u128),
                 row.accumulators.to_string(),
                 or_dash(row.registers),
                 row.min_blocks_per_multiprocessor.to_string(),

@@ -39,6 +39,14 @@ enum Command {
     Trace(trace::Arguments),
 }
 
+/// The error of an option's value as clap shows it, after the value itself.
+fn said<T>(parsed: hopper_gemm::Result<T>) -> Result<T, String> {
+    parsed.map_err(|error| match error {
+        hopper_gemm::Error::Syntax { rule, .. } => rule.to_owned(),
+        error => error.to_string(),
+    })
+}
+
 /// Parses the arguments, runs the command, and turns its result into an exit code.
 pub fn main() -> ExitCode {
     let (result, json) = match Cli::parse().command {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use hopper_gemm::modules::{self, MODULES};
 use hopper_gemm::search;
+use hopper_gemm::units;
 use libloading::Library;
 
 use super::Finding;
-use crate::cli::output;
 
 const DRIVER_ADVICE: &str = "install NVIDIA's driver for Linux, of CUDA 12.0 or newer; in a container, give it the GPU \
                              (`--gpus all`)";
@@ -200,7 +200,7 @@ impl Device {
         let Device { index, name, capability: (major, minor), multiprocessors, memory } = self;
         let found = format!(
             "cuda:{index} is {name}, compute capability {major}.{minor}, {multiprocessors} multiprocessors, {}",
-            output::bytes(*memory)
+            units::bytes(u128::from(*memory))
         );
         if self.is_fit() {
             Finding::ok("device", found, "runs the kernels")

@@ -9,17 +9,23 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use half::{bf16, f16};
 use hopper_gemm::check;
+use hopper_gemm::matrix::check_memory;
 use hopper_gemm::npy::{self, Loaded};
 use hopper_gemm::problem;
-use hopper_gemm::select::{self, Request, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile};
 use hopper_gemm::{Element, Error, Matrix, Problem, random};
-use kernels::catalogue::{self, Kernel, Tile};
+use kernels::catalogue::{self, Cluster, Kernel, Tile};
 
 use super::device::{self, Device, Place};
 use super::failure::Failure;
 use super::output;
 use super::progress::Progress;
+use super::said;
 use summary::{CheckSummary, DeviceSummary, Source, Summary, Written};
+
+const USAGE: &str = "\
+hopper-gemm matmul --a A.npy --b B.npy [--out C.npy] [OPTIONS]
+       hopper-gemm matmul --random MxNxK [--out C.npy] [OPTIONS]";
 
 /// Multiply two matrices, C = A·Bᵀ.
 ///
@@ -28,6 +34,7 @@ use summary::{CheckSummary, DeviceSummary, Source, Summary, Written};
 ///
 /// Matrices are .npy files of f16, f32 or f64 (converted to the element type), in C or Fortran order.
 #[derive(Args)]
+#[command(override_usage = USAGE)]
 pub struct Arguments {
     /// A, M×K
     #[arg(long, value_name = "FILE", required_unless_present = "random", requires = "b", help_heading = "Input")]
@@ -39,30 +46,33 @@ pub struct Arguments {
     #[arg(long, value_name = "nk|kn", default_value = "nk", hide_possible_values = true, help_heading = "Input")]
     b_layout: Layout,
     /// Random normal matrices of these sizes in place of files: MxNxK, or one number for a square product
-    #[arg(long, value_name = "MxNxK", value_parser = parse_sizes, conflicts_with_all = ["a", "b", "b_layout"], help_heading = "Input")]
+    #[arg(long, value_name = "MxNxK", value_parser = |text: &str| said(parse_sizes(text)), conflicts_with_all = ["a", "b", "b_layout"], help_heading = "Input")]
     random: Option<(usize, usize, usize)>,
     /// Seed of the random matrices
     #[arg(long, value_name = "S", default_value_t = 0, requires = "random", help_heading = "Input")]
     seed: u64,
     /// Element type to compute with [default: f16, or bf16 with --bf16-as-u16]
-    #[arg(long = "type", value_name = "f16|bf16", value_parser = parse_element, help_heading = "Input")]
+    #[arg(long = "type", value_name = "f16|bf16", value_parser = |text: &str| said(parse_element(text)), help_heading = "Input")]
     element: Option<catalogue::Element>,
     /// 16-bit words in the files are the bits of bf16, for .npy has no such type; C is written so too
     #[arg(long, help_heading = "Input")]
     bf16_as_u16: bool,
 
     /// Where to compute: auto, cpu, sim, or cuda:N; sim runs the kernel's PTX on a model of the GPU; auto takes the first Hopper GPU if there is one, else the CPU
-    #[arg(long, value_name = "DEVICE", default_value_t = Device::Auto, help_heading = "Computation")]
+    #[arg(long, value_name = "DEVICE", default_value_t = Device::Auto, value_parser = |text: &str| said(text.parse::<Device>()), help_heading = "Computation")]
     device: Device,
     /// Kernel of the GPU; `hopper-gemm kernels` lists them [default: by shape]
-    #[arg(long, value_name = "NAME", value_parser = parse_kernel, help_heading = "Computation")]
+    #[arg(long, value_name = "NAME", value_parser = |text: &str| said(parse_kernel(text)), help_heading = "Computation")]
     kernel: Option<Kernel>,
     /// Tile of one block of the GPU, such as 128x128x64 [default: by shape]
-    #[arg(long, value_name = "MxNxK", value_parser = parse_tile, help_heading = "Computation")]
+    #[arg(long, value_name = "MxNxK", value_parser = |text: &str| said(parse_tile(text)), help_heading = "Computation")]
     tile: Option<Tile>,
     /// Stages of the ring in shared memory [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Computation")]
     stages: Option<usize>,
+    /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
+    #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
+    cluster: Option<Cluster>,
     /// Schedules that the simulator runs: the timing model's, then random ones
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Computation")]
     schedules: u64,
@@ -102,11 +112,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(arguments.quiet);
-    let request =
-        Request { kernel: arguments.kernel, tile: arguments.tile, stages: arguments.stages, ..Request::default() };
+    let Arguments { kernel, tile, stages, cluster, .. } = *arguments;
+    let request = Request { kernel, tile, stages, cluster };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
-        select::select(T::KIND, usize::MAX, &request)?;
+        let config = select::select(T::KIND, usize::MAX, &request)?;
+        if !config.kernel.loads() {
+            return Err(Error::NoProduct { kernel: config.kernel.name() }.into());
+        }
     }
     let (place, why) = device::resolve(arguments.device)?;
     if let Some(path) = &arguments.out {
@@ -116,8 +129,9 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let [(a, a_source), (b, b_source)] = inputs::<T>(arguments, progress)?;
     let problem = problem(arguments, &a, &b)?;
     let config = select::select(T::KIND, problem.n(), &request)?;
-    let mut notes = Vec::new();
+    check_memory_for(&problem, 0)?;
     let mut c = Matrix::<T>::zeros(problem.m(), problem.n())?;
+    let mut notes = Vec::new();
     let outcome = match place {
         Place::Cpu => {
             if request != Request::default() {
@@ -162,23 +176,19 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     } else if !arguments.quiet {
         output::print(&summary.text(problem.work()))?;
     }
-    match &summary.check {
-        Some(check) if !check.passed => {
-            output::complain(
-                "error",
-                "the product is wrong: it differs from the reference by more than rounding explains",
-            );
+    match summary.check.as_ref().and_then(CheckSummary::fault) {
+        Some(fault) => {
+            output::complain("error", &fault);
             Err(Failure::Check)
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
 /// A and B, and where they came from.
 fn inputs<T: Element>(arguments: &Arguments, progress: Progress) -> Result<[(Matrix<T>, Source); 2], Failure> {
     if let Some((m, n, k)) = arguments.random {
-        // Sizes are checked before memory is asked for.
-        Problem::new(T::KIND, m, n, k)?;
+        check_memory_for(&Problem::new(T::KIND, m, n, k)?, m * k + n * k)?;
         let _task = progress.task("drawing random numbers", None);
         let seed = arguments.seed;
         let a = random::normal(m, k, seed, random::A)?;
@@ -210,6 +220,15 @@ fn problem<T: Element>(arguments: &Arguments, a: &Matrix<T>, b: &Matrix<T>) -> R
             Err(Failure::Library { error, hint })
         }
     }
+}
+
+/// Refuses a product for which the host has not enough memory, before the work is done that would be lost:
+/// C, the copy of B in f32 of the CPU's product, and `operands` elements of A and B.
+fn check_memory_for(problem: &Problem, operands: usize) -> Result<(), Error> {
+    let (m, n, k) = (problem.m() as u128, problem.n() as u128, problem.k() as u128);
+    let elements = m * n + operands as u128;
+    let bytes = elements * problem.element().bytes() as u128 + n * k * size_of::<f32>() as u128;
+    check_memory(&format!("a product of {m}×{n}×{k}"), bytes)
 }
 
 /// Refuses a path that cannot be written, before the work is done that would be lost.

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use hopper_gemm::check::Report;
 use hopper_gemm::problem::Work;
+use hopper_gemm::units;
 use serde::Serialize;
 
-use crate::cli::output::{self, Facts};
+use crate::cli::output::Facts;
 
 /// What is printed, for people or as JSON.
 #[derive(Serialize)]
@@ -75,7 +76,7 @@ pub struct CheckSummary {
     pub relative_error_bound: f64,
     pub max_ulp: f64,
     pub max_ulp_bound: f64,
-    /// Where the largest error is.
+    /// The first NaN, or else where the largest error is.
     pub worst: Option<Worst>,
     pub nan: usize,
     pub reference_nan: usize,
@@ -122,32 +123,48 @@ impl CheckSummary {
         }
     }
 
+    /// What is wrong, when anything is.
+    pub fn fault(&self) -> Option<String> {
+        let Self { nan, reference_nan, .. } = self;
+        if self.passed {
+            None
+        } else if *reference_nan > 0 {
+            Some(format!(
+                "{reference_nan} elements of A·Bᵀ are NaN, because A or B hold NaN or infinities, and so are {nan} of C; \
+                 NaN never passes"
+            ))
+        } else if *nan > 0 {
+            Some(format!("the product is wrong: {nan} elements of C are NaN, and none of A·Bᵀ"))
+        } else {
+            Some("the product is wrong: it differs from the reference by more than rounding explains".to_owned())
+        }
+    }
+
     fn add_to(&self, facts: &mut Facts) {
         let verdict = if self.passed { "passed" } else { "FAILED" };
-        facts.add("check", format!("{verdict}, against {} ({})", self.reference, output::seconds(self.seconds)));
-        facts.add(
-            "check",
-            format!(
-                "‖C − reference‖/‖reference‖ = {:.3e}, bound {:.3e}",
-                self.relative_error, self.relative_error_bound
-            ),
-        );
-        facts.add("check", format!("largest error {:.3} ulp, bound {:.3}", self.max_ulp, self.max_ulp_bound));
+        facts.add("check", format!("{verdict}, against {} ({})", self.reference, units::seconds(self.seconds)));
         if self.nan > 0 || self.reference_nan > 0 {
-            facts.add(
-                "check",
-                format!("NaN in {} elements of C, and {} of the reference", self.nan, self.reference_nan),
-            );
-            if self.reference_nan > 0 {
-                facts.add("check", "A or B hold NaN or infinities, and NaN never passes");
-            }
+            facts
+                .add("check", format!("NaN in {} elements of C and {} of the reference", self.nan, self.reference_nan));
         }
         if self.infinite > 0 {
-            facts.add("check", format!("{} elements are infinite in both", self.infinite));
+            facts.add("check", format!("{} elements are the same infinity in both", self.infinite));
         }
+        if self.relative_error_bound.is_finite() {
+            facts.add(
+                "check",
+                format!(
+                    "‖C − reference‖/‖reference‖ = {:.3e}, bound {:.3e}",
+                    self.relative_error, self.relative_error_bound
+                ),
+            );
+        } else {
+            facts.add("check", format!("the reference is zero, ‖C‖/‖reference‖ = {}", self.relative_error));
+        }
+        facts.add("check", format!("largest error {:.3} ulp, bound {:.3}", self.max_ulp, self.max_ulp_bound));
         if let Some(worst) = self.worst.as_ref().filter(|_| !self.passed) {
             let Worst { row, column, output, reference } = worst;
-            facts.add("check", format!("worst at row {row}, column {column}: {output} in place of {reference}"));
+            facts.add("check", format!("row {row}, column {column}: {output} in place of {reference}"));
         }
     }
 }
@@ -179,7 +196,7 @@ impl Summary {
                 Work::Zeros => "nothing to multiply: K is 0, so C is zero".to_owned(),
                 Work::Product => {
                     let runs = if self.runs > 1 { format!(", median of {} runs", self.runs) } else { String::new() };
-                    format!("{}, {}{runs}", output::seconds(self.seconds), output::flops(self.flops_per_second))
+                    format!("{}, {}{runs}", units::seconds(self.seconds), units::flops(self.flops_per_second))
                 }
             },
         );

@@ -1,0 +1,56 @@
+//! `hopper-gemm kernels`.
+
+use kernels::catalogue::{COMPILED, REFUSED};
+
+use crate::support::run;
+
+#[test]
+fn the_table_has_a_line_for_each_configuration() {
+    let table = run("kernels").succeeded().stdout;
+    let rows = table.lines().filter(|line| line.contains(" f16 ") || line.contains(" bf16 ")).count();
+    assert_eq!(rows, COMPILED.len());
+    let one = run("kernels --kernel v3 --type bf16").succeeded().stdout;
+    assert!(!one.contains(" f16 ") && one.contains("128x128x64") && one.len() < table.len());
+}
+
+#[test]
+fn json_has_the_catalogue() {
+    let json = run("kernels --json").succeeded().json();
+    let entries: Vec<&str> =
+        json["compiled"].as_array().unwrap().iter().map(|row| row["entry"].as_str().unwrap()).collect();
+    assert_eq!(entries, COMPILED.iter().map(|config| config.entry).collect::<Vec<_>>());
+    assert!(json["refused"].is_null());
+    for (row, config) in json["compiled"].as_array().unwrap().iter().zip(COMPILED) {
+        assert_eq!(row["shared_bytes"], config.shared_bytes());
+        assert_eq!(row["threads"], config.threads());
+    }
+}
+
+#[test]
+fn refused_configurations_have_reasons() {
+    let json = run("kernels --refused --json").succeeded().json();
+    let refused = json["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), REFUSED.len());
+    assert!(refused.iter().all(|row| row["reason"].as_str().unwrap().contains("needs")));
+    let table = run("kernels --refused").succeeded().stdout;
+    assert!(table.contains("why it cannot run") && table.contains(REFUSED[0].entry), "{table}");
+}
+
+#[test]
+fn what_ptxas_made_is_judged_or_said_to_be_absent() {
+    let assembled = hopper_gemm::modules::MODULES.iter().any(|module| module.cubin.is_some());
+    let run = run("kernels --ptxas");
+    for config in COMPILED {
+        assert!(run.stdout.contains(config.entry), "{}", run.stdout);
+    }
+    if assembled {
+        run.succeeded();
+    } else {
+        run.failed(1, &["no ptxas"]);
+    }
+}
+
+#[test]
+fn an_unknown_kernel_is_a_usage_error() {
+    run("kernels --kernel v99").failed(2, &["v3"]);
+}

@@ -1,0 +1,8 @@
+//! Tests of the whole program on a CPU: commands, files, errors and exit codes.
+
+mod digits;
+mod errors;
+mod info;
+mod kernels;
+mod matmul;
+mod support;
