@@ -108,6 +108,14 @@ impl Simulation {
         gemm::checked_gemm(&self.program, self.config, &self.product(), reference, schedule, control)
     }
 
+    /// Tries every order of events, up to `most`: see [`gemm::explore_gemm`].
+    ///
+    /// # Errors
+    /// As [`Simulation::check`].
+    pub fn explore(&self, reference: &[u16], most: usize) -> Result<(usize, bool), gemm::Error> {
+        gemm::explore_gemm(&self.program, self.config, &self.product(), reference, most)
+    }
+
     /// Warps of a cluster, for [`Schedule::extremes`].
     pub fn warps(&self) -> u32 {
         (self.config.threads() / kernels::catalogue::WARP * self.config.cluster.blocks()) as u32

@@ -7,6 +7,7 @@ use crate::launch::Context;
 use crate::mbarrier::Mbarrier;
 use crate::program::NOWHERE;
 use crate::report::{Finding, Kind};
+use crate::schedule::{Random, Schedule};
 use crate::shared::{Accesses, Conflict, SHARED_BASE, Shared};
 use crate::trace::Span;
 use crate::warp::{Wait, Warp, lanes};
@@ -254,6 +255,8 @@ pub(crate) struct Cluster<'a> {
     pub spans: Option<Vec<Span>>,
     candidates: Vec<Candidate>,
     pub scratch: crate::exec::wgmma::Scratch,
+    /// Decides, under random schedules, when a wait on an mbarrier gives up early, as it may.
+    pub impatience: Option<Random>,
 }
 
 /// How a run of steps ended.
@@ -264,7 +267,7 @@ pub(crate) enum Status {
 }
 
 impl<'a> Cluster<'a> {
-    pub fn new(cx: &'a Context<'a>, id: u64, trace: bool) -> Cluster<'a> {
+    pub fn new(cx: &'a Context<'a>, id: u64, schedule: &Schedule, trace: bool) -> Cluster<'a> {
         let launch = cx.launch;
         let per_axis: [u32; 3] = std::array::from_fn(|i| launch.grid[i] / launch.cluster[i]);
         let at = [
@@ -291,6 +294,10 @@ impl<'a> Cluster<'a> {
             spans: trace.then(Vec::new),
             candidates: Vec::new(),
             scratch: Default::default(),
+            impatience: match schedule {
+                Schedule::Random(seed) => Some(Random::new(!seed ^ id << 32)),
+                _ => None,
+            },
         };
         let entry = cx.program.entry();
         let threads = launch.threads();
@@ -775,6 +782,7 @@ impl<'a> Cluster<'a> {
                     let line = self.cx.program.line(path.pc);
                     let who = self.who(b, w, path.mask);
                     let waits = match path.wait {
+                        Wait::None if kind == Kind::Livelock => format!("{who} runs (line {line})"),
                         Wait::None => continue,
                         Wait::Mbarrier { block, address, phase } => {
                             barriers.push((block, address));

@@ -230,12 +230,26 @@ pub fn gemm(
     let (mut memory, launch, c) = product.launch(config);
     let options = options(config);
     let outcome = run(program, &launch, &mut memory, &options, schedule, control)?;
+    Ok((result(program, product, &memory, c, schedule)?, outcome))
+}
+
+/// C after a run over [`Product::launch`], as [`gemm`] returns it.
+///
+/// # Errors
+/// A finding, if elements outside C were stored to.
+fn result(
+    program: &Program,
+    product: &Product<'_>,
+    memory: &Memory,
+    c: BufferId,
+    schedule: &Schedule,
+) -> Result<Vec<u16>, Box<Finding>> {
     let bytes = memory.bytes(c);
     let mut values: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
     let outside = |i: usize| i >= product.c_len() || i % product.ldc >= product.n;
     if let Some(i) = (0..values.len()).find(|&i| outside(i) && values[i] != POISON) {
         let message = format!("element {i} of C's buffer was stored to; it lies outside C");
-        return Err(wrong(program, schedule, Kind::OutOfBounds, message).into());
+        return Err(wrong(program, schedule, Kind::OutOfBounds, message));
     }
     values.truncate(product.c_len());
     for (i, value) in values.iter_mut().enumerate() {
@@ -243,7 +257,33 @@ pub fn gemm(
             *value = 0;
         }
     }
-    Ok((values, outcome))
+    Ok(values)
+}
+
+/// Every order of events of a tiny product, up to `most`, each compared with `reference`; see
+/// [`crate::explore`]. Returns how many were tried and whether those were all.
+///
+/// # Errors
+/// As [`checked_gemm`].
+pub fn explore_gemm(
+    program: &Program,
+    config: &Config,
+    product: &Product<'_>,
+    reference: &[u16],
+    most: usize,
+) -> Result<(usize, bool), Error> {
+    product.check()?;
+    // Every launch has the same buffers.
+    let (_, _, c) = product.launch(config);
+    let prepare = || {
+        let (memory, launch, _) = product.launch(config);
+        (memory, launch)
+    };
+    let tried = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
+        let values = result(program, product, memory, c, schedule)?;
+        compare(program, config, product, reference, &values, schedule)
+    })?;
+    Ok(tried)
 }
 
 /// As [`gemm`], and compares C bit for bit with [`Product::reference`], which `reference` holds.
@@ -259,6 +299,19 @@ pub fn checked_gemm(
     control: Control<'_>,
 ) -> Result<Outcome, Error> {
     let (c, outcome) = gemm(program, config, product, schedule, control)?;
+    compare(program, config, product, reference, &c, schedule)?;
+    Ok(outcome)
+}
+
+/// Compares C with what it should be, bit for bit.
+fn compare(
+    program: &Program,
+    config: &Config,
+    product: &Product<'_>,
+    reference: &[u16],
+    c: &[u16],
+    schedule: &Schedule,
+) -> Result<(), Box<Finding>> {
     let (_, format) = formats(config.element);
     let mut wrong_elements = 0usize;
     let mut first = None;
@@ -270,7 +323,7 @@ pub fn checked_gemm(
             first = first.or(Some((row, column, got, want)));
         }
     }
-    let Some((row, column, got, want)) = first else { return Ok(outcome) };
+    let Some((row, column, got, want)) = first else { return Ok(()) };
     let mut message = format!(
         "{wrong_elements} of {} elements of C are wrong; the first is C[{row}, {column}]: {} instead of {}",
         reference.len(),
@@ -289,7 +342,7 @@ pub fn checked_gemm(
         row % config.tile.m,
         column % config.tile.n
     ));
-    Err(finding.into())
+    Err(finding)
 }
 
 fn wrong(program: &Program, schedule: &Schedule, kind: Kind, message: String) -> Box<Finding> {

@@ -139,7 +139,9 @@ impl Program {
                     // Its address follows once all others are placed.
                     self.places.push(VariablePlace::Shared(0));
                 }
-                (Space::Global | Space::Const, _) => self.places.push(VariablePlace::Global),
+                (Space::Global | Space::Const, Some(bytes)) if bytes <= 1 << 30 => {
+                    self.places.push(VariablePlace::Global);
+                }
                 (space, _) => {
                     return Err(LoadError::Unsupported {
                         line: variable.line,

@@ -99,7 +99,7 @@ fn run_apart(cx: &Context<'_>, schedule: &Schedule, control: Control<'_>) -> Res
             if id >= limit.load(Ordering::Relaxed) {
                 return;
             }
-            let mut cluster = Cluster::new(cx, id, control.trace);
+            let mut cluster = Cluster::new(cx, id, schedule, control.trace);
             let mut chooser = Chooser::new(schedule, id);
             let result = cluster.run(u64::MAX, &mut |candidates| chooser.choose(candidates));
             match result {
@@ -150,7 +150,7 @@ fn run_together(cx: &Context<'_>, schedule: &Schedule, control: Control<'_>) -> 
         while running.len() < cx.options.resident_clusters.max(1)
             && let Some(id) = waiting.next()
         {
-            running.push_back((Cluster::new(cx, id, control.trace), Chooser::new(schedule, id)));
+            running.push_back((Cluster::new(cx, id, schedule, control.trace), Chooser::new(schedule, id)));
         }
         let Some((mut cluster, mut chooser)) = running.pop_front() else { return Ok(outcome) };
         let before = cluster.progress;
@@ -207,7 +207,7 @@ pub fn explore(
         let schedule = Schedule::Steps(steps.clone());
         let mut widths = Vec::new();
         for id in 0..launch.clusters() {
-            let mut cluster = Cluster::new(&context, id, false);
+            let mut cluster = Cluster::new(&context, id, &schedule, false);
             let mut chooser = Chooser::new(&schedule, id);
             chooser.widths = Some(Vec::new());
             let result = cluster.run(u64::MAX, &mut |candidates| chooser.choose(candidates));

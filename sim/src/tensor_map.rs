@@ -1,6 +1,6 @@
 //! Tensor maps: what `cuTensorMapEncodeTiled` takes, with the rules that it checks.
 
-use kernels::catalogue::Swizzle;
+use kernels::catalogue::{SHARED_LIMIT, Swizzle};
 
 /// A tiled tensor in global memory, and the box that one copy moves.
 ///
@@ -80,6 +80,9 @@ impl TensorMap {
             if !(1..=256).contains(&extent) {
                 return Err(format!("box extent {extent} of dimension {i} is not in 1 to 256"));
             }
+        }
+        if self.box_bytes() > SHARED_LIMIT as u64 {
+            return Err(format!("a box of {} bytes does not fit in shared memory", self.box_bytes()));
         }
         let row = self.row_bytes();
         if !row.is_multiple_of(16) {

@@ -115,6 +115,7 @@ impl Track {
 /// A word for colouring: what kind of thing a span is.
 fn class(span: &Span) -> &'static str {
     match (span.track, span.name.split(' ').next()) {
+        _ if span.name == "wait wgmma" => "computes",
         (_, Some("wait")) => "wait",
         (Track::Copies(_), Some("store")) => "store",
         (Track::Copies(_), _) => "load",
@@ -170,14 +171,14 @@ pub fn to_svg(spans: &[Span], title: &str) -> String {
     let end = spans.iter().map(|span| span.end).max().unwrap_or(1).max(1);
     let scale = WIDTH / end as f64;
     let height = 40 + tracks.len() as u64 * ROW + 50;
-    let width = MARGIN + WIDTH as u64 + 10;
+    let width = MARGIN + WIDTH as u64 + 30;
     let escape =
         |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let mut out = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">
 <style>
 text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
-.wait {{ fill: #c9a227; fill-opacity: 0.45; }} .runs {{ fill: #8899aa; }} .load {{ fill: #2a9d8f; }}
+.wait {{ fill: #ecdca8; }} .computes {{ fill: #e5a3ad; }} .runs {{ fill: #8899aa; }} .load {{ fill: #2a9d8f; }}
 .store {{ fill: #9b5de5; }} .wgmma {{ fill: #d1495b; }}
 @media (prefers-color-scheme: dark) {{ text {{ fill: #ddd; }} }}
 </style>
@@ -239,16 +240,21 @@ text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
         ));
     }
     let mut x = MARGIN;
-    for (name, words) in
-        [("runs", "runs"), ("wait", "waits"), ("load", "load in flight"), ("store", "store"), ("wgmma", "wgmma")]
-    {
+    for (name, words) in [
+        ("runs", "runs"),
+        ("wait", "waits for data or a barrier"),
+        ("computes", "waits for its wgmma"),
+        ("load", "load in flight"),
+        ("store", "store in flight"),
+        ("wgmma", "wgmma"),
+    ] {
         out.push_str(&format!(
             "<rect class=\"{name}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\"/><text x=\"{}\" y=\"{}\">{words}</text>\n",
             base + 24,
             x + 14,
             base + 33
         ));
-        x += 110;
+        x += 30 + 6 * words.len() as u64;
     }
     out.push_str(&format!("<text x=\"{x}\" y=\"{}\">cycles of the timing model</text>\n</svg>\n", base + 33));
     out

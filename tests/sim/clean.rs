@@ -1,7 +1,7 @@
 //! Kernels without faults.
 
 use kernels::catalogue::{COMPILED, Config};
-use sim::gemm::checked_gemm;
+use sim::gemm::{checked_gemm, explore_gemm};
 use sim::{Control, Schedule};
 
 use crate::problem::{Problem, program};
@@ -10,7 +10,9 @@ use crate::problem::{Problem, program};
 const CONTROL: Control<'static> = Control { trace: false, progress: None, threads: 1 };
 
 fn check(entry: &str, size: [usize; 3], schedules: &[Schedule]) {
-    let problem = Problem::new(entry, size);
+    let mut problem = Problem::new(entry, size);
+    // Few enough that the blocks of persistent kernels walk over several tiles.
+    problem.multiprocessors = 2 * problem.config.cluster.blocks();
     check_problem(&problem, schedules);
 }
 
@@ -34,12 +36,15 @@ fn extremes(config: &Config) -> Vec<Schedule> {
 
 /// A product one tile and a bit in each direction, with more K tiles than stages and a ragged last one.
 fn ragged(config: &Config) -> [usize; 3] {
-    [config.tile.m + 2, config.tile.n + 5, config.tile.k * (config.stages + 1) + 8]
+    let Config { tile, cluster, stages, .. } = config;
+    [tile.m * cluster.m + 2, tile.n * cluster.n + 5, tile.k * (stages + 1) + 8]
 }
 
 /// Rows of the catalogue, of which test `part` of `parts` takes its share.
 fn share(part: usize, parts: usize) -> impl Iterator<Item = &'static Config> {
-    COMPILED.iter().enumerate().filter(move |(i, _)| i % parts == part).map(|(_, config)| config)
+    // The ceiling multiplies what happens to lie in shared memory.
+    let products = COMPILED.iter().filter(|config| config.kernel.loads());
+    products.enumerate().filter(move |(i, _)| i % parts == part).map(|(_, config)| config)
 }
 
 /// Every compiled configuration: ragged shapes, K shorter than the ring, under a few schedules of each kind.
@@ -51,6 +56,11 @@ fn every_configuration(part: usize, parts: usize) {
         few.truncate(3);
         check(config.entry, [7, 9, 1], &few);
         check(config.entry, [config.tile.m - 1, 3, config.tile.k + 1], &few);
+        if config.kernel.stores_by_tma() {
+            // Rows of C that TMA can write, and tiles enough to reuse the staging buffers.
+            let [m, n] = [2 * config.tile.m * config.cluster.m + 1, 2 * config.tile.n * config.cluster.n + 8];
+            check(config.entry, [m, n, config.tile.k + 8], &[Schedule::Timed, Schedule::Random(i as u64)]);
+        }
     }
 }
 
@@ -84,6 +94,16 @@ fn larger_stages_under_many_schedules() {
 }
 
 #[test]
+fn clusters_under_many_schedules() {
+    for entry in ["persistent_f16_128x128x64_s4_c2x1", "persistent_bf16_128x128x64_s4_c1x2"] {
+        let mut problem = Problem::new(entry, [260, 264, 72]);
+        problem.multiprocessors = 4;
+        check_problem(&problem, &extremes(problem.config));
+        check_problem(&problem, &random(0..50));
+    }
+}
+
+#[test]
 fn wide_exponents_subnormals_and_special_values() {
     for entry in ["v3_f16_128x64x64_s2", "v3_bf16_128x64x64_s2"] {
         // Any bits at all, infinities and NaN among them.
@@ -100,25 +120,7 @@ fn tiny_grids_in_every_order_of_few_preemptions() {
     let entry = "v3_f16_128x64x16_s2";
     let problem = Problem::new(entry, [5, 6, 40]);
     let program = program(entry);
-    let product = problem.product();
-    let c = std::cell::Cell::new(None);
-    let tried = sim::explore(
-        &program,
-        &sim::gemm::options(problem.config),
-        3000,
-        || {
-            let (memory, launch, buffer) = product.launch(problem.config);
-            c.set(Some(buffer));
-            (memory, launch)
-        },
-        |memory, schedule| {
-            let bytes = memory.bytes(c.get().expect("the launch was prepared before"));
-            let values = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-            let right = values.zip(&problem.reference).all(|(got, &want)| got == want);
-            assert!(right, "wrong result under {schedule}");
-            Ok(())
-        },
-    );
-    let (tried, _) = tried.unwrap_or_else(|finding| panic!("{finding}"));
+    let tried = explore_gemm(&program, problem.config, &problem.product(), &problem.reference, 3000);
+    let (tried, _) = tried.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(tried, 3000);
 }

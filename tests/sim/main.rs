@@ -3,6 +3,7 @@
 
 mod clean;
 mod cluster_faults;
+mod description;
 mod edit;
 mod faults;
 mod plant;

@@ -39,6 +39,10 @@ pub struct Arguments {
     /// Only this schedule, as a finding names it
     #[arg(long, value_name = "SCHEDULE", conflicts_with_all = ["schedules", "seed"], value_parser = parse_schedule, help_heading = "Schedules")]
     schedule: Option<Schedule>,
+    /// In place of these, every order of events of a tiny product, up to N: first those that let each agent
+    /// run until it waits, then those that depart from that once, twice, and so on
+    #[arg(long, value_name = "N", conflicts_with_all = ["schedules", "seed", "schedule", "all"], help_heading = "Schedules")]
+    explore: Option<usize>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -118,8 +122,19 @@ fn check_config(arguments: &Arguments, config: &'static Config) -> Result<Report
     let shape = arguments.subject.shape(config, ragged);
     let simulation = arguments.subject.simulation(config, shape)?;
     let reference = simulation.reference();
-    let schedules = schedules(arguments, simulation.warps());
     let replay = format!("hopper-gemm check {} {}", config.entry, arguments.subject.options(shape));
+    if let Some(most) = arguments.explore {
+        let start = Instant::now();
+        let mut report = Report::new(config.entry);
+        match simulation.explore(&reference, most) {
+            Ok((tried, _)) => report.runs = tried,
+            Err(sim::gemm::Error::Finding(finding)) => report.add(&finding, &replay),
+            Err(error) => return Err(error.into()),
+        }
+        report.seconds = start.elapsed().as_secs_f64();
+        return Ok(report);
+    }
+    let schedules = schedules(arguments, simulation.warps());
     survey(config.entry, &schedules, &replay, |schedule| {
         match simulation.check(&reference, schedule, Control::default()) {
             Ok(outcome) => Ok(Ok(outcome)),
@@ -182,7 +197,7 @@ fn survey(
 ) -> Result<Report, Failure> {
     let task = Progress::new(false).task(&format!("checking {entry}"), Some(schedules.len()));
     let start = Instant::now();
-    let mut report = Report { kernel: entry.to_owned(), runs: 0, instructions: 0, seconds: 0.0, findings: Vec::new() };
+    let mut report = Report::new(entry);
     for schedule in schedules {
         match each(schedule)? {
             Ok(outcome) => report.instructions += outcome.instructions,
@@ -196,6 +211,10 @@ fn survey(
 }
 
 impl Report {
+    fn new(entry: &str) -> Report {
+        Report { kernel: entry.to_owned(), runs: 0, instructions: 0, seconds: 0.0, findings: Vec::new() }
+    }
+
     fn add(&mut self, finding: &Finding, replay: &str) {
         let same =
             |known: &&mut FindingReport| known.kind == finding.kind.name() && known.ptx_line == finding.place.line;

@@ -77,12 +77,18 @@ impl Cluster<'_> {
         Err(self.fault(Kind::Misaligned, site, message))
     }
 
+    /// The site with all lanes of its path, for accesses that are noted once for all.
+    fn whole_path(&self, site: Site) -> Site {
+        let path = self.blocks[site.b].warps[site.w].paths.get(site.p);
+        Site { mask: path.map_or(site.mask, |path| path.mask), ..site }
+    }
+
     /// The reader that ordinary loads of a warp are now.
     fn reader(&mut self, site: Site) -> Reader {
         let warp = &self.blocks[site.b].warps[site.w];
         let (dimension, time, last) = (warp.dimension, warp.time, warp.last_read);
         if (last.0, last.1) != (site.pc, time) {
-            let action = self.action(site.event(What::Load));
+            let action = self.action(self.whole_path(site).event(What::Load));
             self.blocks[site.b].warps[site.w].last_read = (site.pc, time, action);
         }
         let action = self.blocks[site.b].warps[site.w].last_read.2;
@@ -94,7 +100,7 @@ impl Cluster<'_> {
         let warp = &self.blocks[site.b].warps[site.w];
         let (dimension, time, last) = (warp.dimension, warp.time, warp.last_write);
         if (last.0, last.1) != (site.pc, time) {
-            let action = self.action(site.event(What::Store));
+            let action = self.action(self.whole_path(site).event(What::Store));
             let epoch = Some(crate::clock::Epoch { dimension, time });
             let number = self.accesses.writer(Writer { epoch, proxy: Proxy::Generic, action });
             self.blocks[site.b].warps[site.w].last_write = (site.pc, time, number);

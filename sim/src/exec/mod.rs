@@ -248,8 +248,8 @@ impl<'a> Cluster<'a> {
             Op::MbarrierCompleteTx { space, barrier, bytes } => {
                 return self.mbarrier_transact(site, *space, barrier, bytes, false);
             }
-            Op::MbarrierWait { space, barrier, phase, dst, .. } => {
-                return self.mbarrier_wait(site, *space, barrier, *phase, *dst);
+            Op::MbarrierWait { space, barrier, phase, block, dst } => {
+                return self.mbarrier_wait(site, *space, barrier, *phase, *block, *dst);
             }
             Op::MbarrierPendingCount { dst, state } => {
                 let state = self.value(b, w, state);
@@ -333,7 +333,8 @@ impl<'a> Cluster<'a> {
                 }
                 let window = if *space == Space::Generic { SHARED_WINDOW } else { 0 };
                 let inside = (1 << RANK_SHIFT) - 1;
-                let out = std::array::from_fn(|i| window | (address[i] & inside) | (rank[i] + 1) << RANK_SHIFT);
+                let out =
+                    std::array::from_fn(|i| window | (address[i] & inside) | ((rank[i] & 0xff) + 1) << RANK_SHIFT);
                 self.set(site, *dst, &out);
             }
             Op::CtaRank { dst, a, .. } => {

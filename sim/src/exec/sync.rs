@@ -453,6 +453,7 @@ impl Cluster<'_> {
         space: Space,
         barrier: &Address,
         phase: WaitPhase,
+        may_block: bool,
         dst: Pred,
     ) -> Exec<Flow> {
         let addresses = self.address(site.b, site.w, barrier);
@@ -491,7 +492,12 @@ impl Cluster<'_> {
                 }
             }
         }
+        // A wait may give up at any time: code must look at what it returns.
+        let patience = if may_block { 8 } else { 2 };
+        let gives_up = self.path(site).wait == Wait::None
+            && self.impatience.as_mut().is_some_and(|random| random.below(patience) == 0);
         if passed == 0
+            && !gives_up
             && !self.path(site).early_return
             && let Some((block, address, phase)) = first
         {
