@@ -136,14 +136,13 @@ pub fn select(element: Kind, n: usize, request: &Request) -> Result<&'static Con
     }
 }
 
-/// The options of the command line that ask for `config`.
+/// The options of the command line that ask for `config` and nothing else.
 pub fn options(config: &Config) -> String {
     let options =
         format!("--kernel {} --tile {} --stages {}", config.kernel.name(), tile_name(config.tile), config.stages);
-    match config.cluster {
-        Cluster::ONE => options,
-        cluster => format!("{options} --cluster {}", cluster_name(cluster)),
-    }
+    // A kernel without clusters needs no word about them.
+    let clusters = COMPILED.iter().any(|other| other.kernel == config.kernel && other.cluster != Cluster::ONE);
+    if clusters { format!("{options} --cluster {}", cluster_name(config.cluster)) } else { options }
 }
 
 /// A tile as it is written on the command line and in entry names: `128x128x64`.
@@ -251,12 +250,20 @@ mod tests {
     fn every_default_is_compiled() {
         for element in Kind::ALL {
             for line in DEFAULTS {
-                let config = select(element, line.max_n, &Request::default()).unwrap();
+                let named = Request { kernel: Some(line.choice.kernel), ..Request::default() };
+                let config = select(element, line.max_n, &named).unwrap();
                 let Config { kernel, tile, stages, cluster, .. } = *config;
                 assert_eq!(Choice { kernel, tile, stages, cluster }, line.choice);
             }
         }
-        assert_eq!(DEFAULTS.last().unwrap().max_n, usize::MAX, "the table has an answer for every shape");
+    }
+
+    #[test]
+    fn every_kernel_has_a_default_for_every_shape() {
+        for kernel in Kernel::ALL {
+            let widest = DEFAULTS.iter().rfind(|line| line.choice.kernel == kernel);
+            assert_eq!(widest.map(|line| line.max_n), Some(usize::MAX), "{}", kernel.name());
+        }
     }
 
     #[test]
@@ -268,23 +275,31 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_for_those_who_ask() {
-        let open = request(Some("persistent"), Some("128x256x64"), None);
-        assert_eq!(select(Kind::F16, 4096, &open).unwrap().cluster, Cluster::ONE);
-        let two = Request { cluster: Some(parse_cluster("2x1").unwrap()), ..open };
-        let config = select(Kind::F16, 4096, &two).unwrap();
-        assert_eq!(config.cluster, Cluster { m: 2, n: 1 });
-        assert!(options(config).ends_with("--cluster 2x1"));
+    fn clusters_are_chosen_too() {
+        for (text, cluster) in [("1x1", Cluster::ONE), ("2x1", Cluster { m: 2, n: 1 })] {
+            let asked = request(Some("persistent"), Some("128x256x64"), None);
+            let asked = Request { cluster: Some(parse_cluster(text).unwrap()), ..asked };
+            assert_eq!(select(Kind::F16, 4096, &asked).unwrap().cluster, cluster);
+        }
         for wrong in ["", "2", "2x", "2x0", "2x1x1"] {
             assert!(parse_cluster(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn what_does_not_multiply_is_not_chosen() {
-        let open = request(None, Some("128x256x64"), Some(4));
-        assert!(select(Kind::F16, 4096, &open).unwrap().kernel.loads());
-        assert!(!select(Kind::F16, 4096, &request(Some("ceiling"), None, None)).unwrap().kernel.loads());
+    fn the_options_of_a_row_find_it_again() {
+        for config in COMPILED {
+            let options = options(config);
+            let words: Vec<&str> = options.split(' ').collect();
+            let value = |name| words.iter().position(|word| *word == name).map(|at| words[at + 1]);
+            let request = Request {
+                kernel: value("--kernel").map(|text| parse_kernel(text).unwrap()),
+                tile: value("--tile").map(|text| parse_tile(text).unwrap()),
+                stages: value("--stages").map(|text| text.parse().unwrap()),
+                cluster: value("--cluster").map(|text| parse_cluster(text).unwrap()),
+            };
+            assert_eq!(select(config.element, 4096, &request).unwrap(), config, "{options}");
+        }
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn compiled_text(rows: &[ConfigRow], refused: usize, only: Option<Kernel>) -> St
         "shared",
         "accumulators",
         "registers",
-        "blocks/SM",
+        "min blocks/SM",
     ];
     text += &output::table(
         &header,
