@@ -10,8 +10,10 @@ use crate::error::Result;
 use crate::matrix::{MatMut, MatRef, Matrix};
 use crate::problem::{Problem, sizes};
 
-/// Elements of a panel of A or C that are converted and multiplied at a time.
+/// Elements of a panel of A or C, at most, unless one row has more.
 const PANEL_ELEMENTS: usize = 8 << 20;
+/// Rows of a panel, at least, so that all cores have some.
+const PANEL_ROWS: usize = 64;
 
 /// A type that sums products: f32 as the kernels do, f64 to judge those that sum in f32.
 pub trait Accumulator: sealed::Multiply + Copy + Default + Into<f64> + Send + Sync {}
@@ -22,12 +24,17 @@ mod sealed {
     use rayon::prelude::*;
 
     pub trait Multiply: Sized {
+        /// Multiplications of a panel, at most: about a second on one core, so that progress shows.
+        const PANEL_PRODUCTS: usize;
+
         /// `c` = `a`·`b`ᵀ for `a` of m×`k`, `b` of n×`k` and `c` of m×n, row-major without padding, none
         /// of them empty.
         fn multiply(a: &[f32], b: &[f32], c: &mut [Self], k: usize);
     }
 
     impl Multiply for f32 {
+        const PANEL_PRODUCTS: usize = 1 << 36;
+
         fn multiply(a: &[f32], b: &[f32], c: &mut [f32], k: usize) {
             let (m, n) = (a.len() / k, b.len() / k);
             // Work for every core, in pieces that are worth packing B for.
@@ -62,6 +69,8 @@ mod sealed {
     }
 
     impl Multiply for f64 {
+        const PANEL_PRODUCTS: usize = 1 << 33;
+
         // Plain dot products that share no code with the f32 path, so that each can be held against the
         // other.
         fn multiply(a: &[f32], b: &[f32], c: &mut [f64], k: usize) {
@@ -127,7 +136,8 @@ pub fn panels<T: Element, R: Accumulator>(
     if m == 0 || n == 0 {
         return Ok(());
     }
-    let panel = (PANEL_ELEMENTS / n.max(k)).clamp(1, m);
+    let by_products = (R::PANEL_PRODUCTS / n / k.max(1)).max(PANEL_ROWS);
+    let panel = (PANEL_ELEMENTS / n.max(k)).min(by_products).clamp(1, m);
     let b_f32 = to_f32(b)?;
     let mut c = Matrix::filled(panel, n, R::default())?;
     for first in (0..m).step_by(panel) {

@@ -2,6 +2,27 @@
 //!
 //! The product is C = A·Bᵀ: A is M×K, B is N×K and C is M×N, all row-major; f16 or bf16 in and out, with
 //! products accumulated in f32.
+//!
+//! On a GPU (feature `cuda`), `cuda::Gemm` does it, on matrices in device memory or in host memory. On any
+//! machine, [`cpu::multiply`] does it, and [`check::compare`] judges the result of either:
+//!
+//! ```
+//! use half::f16;
+//! use hopper_gemm::{Matrix, check, cpu, random};
+//!
+//! # fn main() -> hopper_gemm::Result<()> {
+//! let a = random::normal::<f16>(100, 64, 0, random::A)?;
+//! let b = random::normal::<f16>(10, 64, 0, random::B)?;
+//! let mut c = Matrix::<f16>::zeros(100, 10)?;
+//! cpu::multiply(a.view(), b.view(), &mut c.view_mut(), &mut |_rows_done| ())?;
+//! let report = check::compare::<f16, f64>(a.view(), b.view(), c.view(), &mut |_| ())?;
+//! assert!(report.passed());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`problem`] has every rule that a product must keep, [`select`] chooses a row of the kernel catalogue, and
+//! [`npy`] reads and writes matrices.
 
 pub mod bench;
 pub mod check;

@@ -192,17 +192,6 @@ impl Kernel {
         }
     }
 
-    /// Rows of tiles in a band of the tile order ([`crate::tile_order::banded`]) unless a launch says
-    /// otherwise.
-    pub const fn band(self) -> usize {
-        match self {
-            Kernel::V3 => v3::BAND,
-            Kernel::V4 => v4::BAND,
-            Kernel::V5 => v5::BAND,
-            Kernel::Persistent | Kernel::Ceiling => persistent::BAND,
-        }
-    }
-
     /// Whether the kernel multiplies what it is given. Only [`Kernel::Ceiling`] does not.
     pub const fn loads(self) -> bool {
         !matches!(self, Kernel::Ceiling)
@@ -314,6 +303,17 @@ impl Config {
     /// Threads of a block.
     pub const fn threads(&self) -> usize {
         self.kernel.roles().threads()
+    }
+
+    /// Rows of tiles, or of clusters of them, in a band of the tile order ([`crate::tile_order::banded`])
+    /// unless a launch says otherwise.
+    pub const fn band(&self) -> usize {
+        match self.kernel {
+            Kernel::V3 => v3::BAND,
+            Kernel::V4 => v4::BAND,
+            Kernel::V5 => v5::BAND,
+            Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
+        }
     }
 
     /// Accumulator registers (f32) of each consumer thread.

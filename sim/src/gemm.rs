@@ -152,7 +152,7 @@ impl Product<'_> {
             Argument::U32(self.n as u32),
             Argument::U32(self.k as u32),
             Argument::U64(self.ldc as u64),
-            Argument::U32(config.kernel.band() as u32),
+            Argument::U32(config.band() as u32),
         ]);
         let launch = Launch {
             grid: [self.blocks(config) as u32, 1, 1],

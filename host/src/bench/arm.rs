@@ -217,7 +217,7 @@ impl Arm for KernelArm<'_> {
         say("entry", self.config.entry.into());
         say("tile", select::tile_name(self.config.tile).into());
         say("stages", self.config.stages.into());
-        say("band", self.band.map_or(self.config.kernel.band() as u64, u64::from).into());
+        say("band", self.band.map_or(self.config.band() as u64, u64::from).into());
         say("threads", self.config.threads().into());
         say("shared_bytes", self.config.shared_bytes().into());
         if let Some(kernel) = self.plans.first().and_then(Plan::kernel) {

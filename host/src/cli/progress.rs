@@ -1,11 +1,12 @@
 //! Progress bars on standard error, for what takes more than a second and where a person is watching.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// How long a task runs before its bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,12 +30,12 @@ impl Progress {
             return Task { bar: ProgressBar::hidden(), timer: None };
         }
         let (bar, template) = match total {
-            Some(total) => (ProgressBar::new(total as u64), "{msg} {bar:40} {percent}% · {eta} left"),
+            Some(total) => (ProgressBar::new(total as u64), "{msg} {bar:40} {percent}%{left}"),
             None => (ProgressBar::new_spinner(), "{msg} {spinner} {elapsed}"),
         };
         bar.set_draw_target(ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            bar.set_style(style.with_key("left", left));
         }
         bar.set_message(name.to_owned());
         let (sender, done) = mpsc::channel();
@@ -46,6 +47,14 @@ impl Progress {
             }
         });
         Task { bar, timer: Some((sender, thread)) }
+    }
+}
+
+/// ` · 12s left`, once there is progress to tell from.
+fn left(state: &ProgressState, writer: &mut dyn Write) {
+    if state.pos() > 0 {
+        // It is drawn again in a moment.
+        let _ = write!(writer, " · {:#} left", HumanDuration(state.eta()));
     }
 }
 

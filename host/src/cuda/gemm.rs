@@ -128,7 +128,7 @@ impl Gemm {
                     b_map: b_map.encode(device)?,
                     c_map: c_map.map_or(Ok(Encoded::UNUSED), |map| map.encode(device))?,
                     blocks: config.grid(problem.m(), problem.n(), device.info().multiprocessors as usize),
-                    band: band_of(config, &problem, config.kernel.band()),
+                    band: band_of(config, &problem, config.band()),
                 }))
             }
         };

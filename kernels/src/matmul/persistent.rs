@@ -32,7 +32,7 @@ use crate::space::{clustered_rows, compiled};
 /// Warpgroups that share the rows of a tile.
 pub const CONSUMERS: usize = 2;
 
-/// Rows of clusters in a band of the tile order, unless a launch says otherwise.
+/// Rows of tiles in a band of the tile order, unless a launch says otherwise.
 pub const BAND: usize = 16;
 
 /// Registers of each producer thread and of each consumer thread, once `setmaxnreg` has moved them:

@@ -182,11 +182,8 @@ mod device {
 
 compiled! { ALL, rows, entries { [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7] } }
 
-// One block a multiprocessor, with as many accumulators as a thread can hold.
-compiled! { WIDE, rows, entries { [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192] [192 x 128]] [64] [3 4 5] } }
-
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[ALL, WIDE];
+pub const COMPILED: &[&[Config]] = &[ALL];
 
 /// The configurations of the space that cannot run: their accumulators alone take all registers.
 pub const REFUSED: &[&[Config]] = &[product!(

@@ -29,7 +29,7 @@ use crate::space::{compiled, product, rows};
 pub const CONSUMERS: usize = 1;
 
 /// Rows of tiles in a band, unless a launch says otherwise.
-pub const BAND: usize = 8;
+pub const BAND: usize = 16;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
