@@ -11,6 +11,22 @@ use crate::modules;
 /// Multiply-adds that a simulation may have: minutes on a few cores.
 pub const MOST_WORK: u64 = 1 << 35;
 
+/// Refuses products that would take too long: M, N and K.
+///
+/// # Errors
+/// When it has more than [`MOST_WORK`] multiply-adds.
+pub fn check_size([m, n, k]: [usize; 3]) -> Result<(), gemm::Error> {
+    let work = m as f64 * n as f64 * k as f64;
+    if work <= MOST_WORK as f64 {
+        return Ok(());
+    }
+    Err(gemm::Error::Argument(format!(
+        "{m}×{n}×{k} is {work:.1e} multiply-adds: the simulator takes up to {:.1e}; the CPU or a GPU is the better \
+         choice for more",
+        MOST_WORK as f64
+    )))
+}
+
 /// A kernel of the catalogue, loaded, and the product that it is to compute.
 pub struct Simulation {
     config: &'static Config,
@@ -38,14 +54,7 @@ impl Simulation {
             return argument(format!("A has {} columns and B {}: both must be K", a.cols(), b.cols()));
         }
         let (m, n, k) = (a.rows(), b.rows(), a.cols());
-        if m as u64 * n as u64 > MOST_WORK / (k as u64).max(1) {
-            return argument(format!(
-                "{m}×{n}×{k} is {:.1e} multiply-adds: the simulator takes up to {:.1e}; the CPU or a GPU is the \
-                 better choice for more",
-                m as f64 * n as f64 * k as f64,
-                MOST_WORK as f64
-            ));
-        }
+        check_size([m, n, k])?;
         let Some(module) = modules::by_entry(config.entry) else {
             return argument(format!("there is no module for {}", config.entry));
         };

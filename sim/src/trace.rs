@@ -254,7 +254,7 @@ text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
             x + 14,
             base + 33
         ));
-        x += 30 + 6 * words.len() as u64;
+        x += 40 + 6 * words.len() as u64;
     }
     out.push_str(&format!("<text x=\"{x}\" y=\"{}\">cycles of the timing model</text>\n</svg>\n", base + 33));
     out

@@ -5,4 +5,5 @@ mod errors;
 mod info;
 mod kernels;
 mod matmul;
+mod simulator;
 mod support;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Args;
-use hopper_gemm::Error;
 use hopper_gemm::select::parse_kernel;
+use hopper_gemm::{Error, units};
 use kernels::catalogue::{COMPILED, Config};
 use serde::Serialize;
 use sim::description::Description;
@@ -251,7 +251,7 @@ impl Report {
             self.kernel,
             self.runs,
             self.instructions,
-            hopper_gemm::units::seconds(self.seconds)
+            units::seconds(self.seconds)
         );
         text
     }

@@ -61,6 +61,7 @@ impl Subject {
 
     fn random<T: Element>(&self, config: &'static Config, [m, n, k]: [usize; 3]) -> Result<Simulation, Failure> {
         hopper_gemm::Problem::new(T::KIND, m, n, k)?;
+        hopper_gemm::simulator::check_size([m, n, k])?;
         let a = random::normal::<T>(m, k, self.matrix_seed, random::A)?;
         let b = random::normal::<T>(n, k, self.matrix_seed, random::B)?;
         Ok(Simulation::new(config, a.view(), b.view())?)

@@ -125,6 +125,9 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.out {
         check_writable(path)?;
     }
+    if let (Place::Sim, Some((m, n, k))) = (place, arguments.random) {
+        hopper_gemm::simulator::check_size([m, n, k])?;
+    }
 
     let [(a, a_source), (b, b_source)] = inputs::<T>(arguments, progress)?;
     let problem = problem(arguments, &a, &b)?;

@@ -1,0 +1,70 @@
+//! The simulator from the command line: check, trace, and matmul.
+
+use crate::support::{Folder, run};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/check");
+
+#[test]
+fn kernels_without_faults_pass() {
+    let checked = run("check v3 --tile 128x64x64 --stages 2 --schedules 2 --json").succeeded();
+    let report = &checked.json()[0];
+    assert_eq!(report["kernel"], "v3_f16_128x64x64_s2");
+    assert_eq!(report["findings"].as_array().map(Vec::len), Some(0));
+    assert!(report["runs"].as_u64() > Some(10) && report["instructions"].as_u64() > Some(1000));
+    let tried = run("check v3_f16_128x64x16_s2 --shape 5x6x40 --explore 50").succeeded();
+    assert!(tried.stdout.contains("no findings in 50 schedules"), "{}", tried.stdout);
+    let example = run(&format!("check {EXAMPLE}/add-one.toml")).succeeded();
+    assert!(example.stdout.contains("add_one: no findings"), "{}", example.stdout);
+}
+
+#[test]
+fn a_fault_is_reported_with_the_command_that_shows_it_again() {
+    let folder = Folder::new();
+    for name in ["add-one.ptx", "add-one.toml", "in.bin", "out.bin"] {
+        std::fs::copy(format!("{EXAMPLE}/{name}"), folder.path(name)).unwrap();
+    }
+    let text = std::fs::read_to_string(folder.path("add-one.ptx")).unwrap();
+    std::fs::write(folder.path("add-one.ptx"), text.replace("fence.proxy.async.shared::cta;", "")).unwrap();
+    let checked = folder.run("check add-one.toml");
+    assert_eq!((checked.code, checked.stderr.as_str()), (1, ""), "{}", checked.stdout);
+    let again = "hopper-gemm check add-one.toml --schedule timed";
+    for part in ["missing-proxy-fence", "line 36", "history", "of 33 schedules", again] {
+        assert!(checked.stdout.contains(part), "no `{part}` in {}", checked.stdout);
+    }
+    let replayed = folder.run(again.trim_start_matches("hopper-gemm "));
+    assert_eq!(replayed.code, 1);
+    assert!(replayed.stdout.contains("in 1 of 1 schedules"), "{}", replayed.stdout);
+}
+
+#[test]
+fn traces_are_written() {
+    let folder = Folder::new();
+    folder.run("trace v3 --tile 128x64x64 --stages 2 -o v3.svg").succeeded();
+    let svg = std::fs::read_to_string(folder.path("v3.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("warp 4") && svg.contains("load A[0]"));
+    folder.run("trace v3 --tile 128x64x64 --stages 2 -o v3.json").succeeded();
+    let json = std::fs::read(folder.path("v3.json")).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(trace["traceEvents"].as_array().map(Vec::len) > Some(50));
+    folder.run("trace v3 -o v3.png").failed(2, &[".svg or .json"]);
+}
+
+#[test]
+fn a_product_is_simulated() {
+    let product = run("matmul --random 130x70x100 --device sim --schedules 3 --check --json").succeeded();
+    assert_eq!(product.json()["check"]["passed"], true);
+    assert_eq!(product.json()["kernel"]["code"], "simulated");
+    run("matmul --random 40000x40000x40000 --device sim").failed(2, &["the simulator takes up to"]);
+    run("matmul --random 4x4x0 --device sim").succeeded();
+}
+
+#[test]
+fn wrong_usage_is_said() {
+    run("check nope").failed(2, &["nope"]);
+    run("check ceiling").failed(2, &["ceiling"]);
+    run("check absent.toml").failed(3, &["absent.toml"]);
+    run("check v3 --schedule sometimes").failed(2, &["random:SEED"]);
+    let folder = Folder::new();
+    std::fs::write(folder.path("bad.toml"), "ptx = 1\n").unwrap();
+    folder.run("check bad.toml").failed(3, &["bad.toml", "ptx"]);
+}
