@@ -78,39 +78,62 @@ impl Choice {
     }
 }
 
-/// One line of the table of defaults: what to launch where C has at most this many columns.
+/// One line of the table of defaults: what to launch for a C of the given size and form.
 struct Default {
-    max_n: usize,
+    when: When,
     choice: Choice,
 }
 
-/// What is launched where nothing else is asked for: the first line whose bound holds and whose kernel is the
-/// one asked for, if one is. From measurements on an H200; see the worklog.
-const DEFAULTS: &[Default] = &[
-    // A narrow C wastes less in a narrow tile.
-    line(64, Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
-    line(usize::MAX, Kernel::V3, [128, 128, 64], 2, Cluster::ONE),
-    line(64, Kernel::V4, [128, 64, 64], 4, Cluster::ONE),
-    line(usize::MAX, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
-    line(64, Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
-    line(usize::MAX, Kernel::V5, [128, 256, 64], 4, Cluster::ONE),
-    line(usize::MAX, Kernel::Persistent, [128, 256, 64], 4, Cluster { m: 2, n: 1 }),
-    line(usize::MAX, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
-];
-
-const fn line(max_n: usize, kernel: Kernel, [m, n, k]: [usize; 3], stages: usize, cluster: Cluster) -> Default {
-    Default { max_n, choice: Choice { kernel, tile: Tile { m, n, k }, stages, cluster } }
+/// A form of C.
+#[derive(Clone, Copy)]
+enum When {
+    /// At least so many tiles of 128×256, of which a device of 132 multiprocessors takes one each at a time.
+    Tiles(usize),
+    /// At most so many columns: a narrow C wastes less in a narrow tile.
+    Columns(usize),
+    Always,
 }
 
-/// The configuration to launch for a C of `n` columns: exactly what `request` asks for, and what it leaves
+impl When {
+    fn holds(self, m: usize, n: usize) -> bool {
+        match self {
+            When::Tiles(tiles) => m.div_ceil(128).saturating_mul(n.div_ceil(256)) >= tiles,
+            When::Columns(columns) => n <= columns,
+            When::Always => true,
+        }
+    }
+}
+
+/// What is launched where nothing else is asked for: the first line whose condition holds and whose kernel is
+/// the one asked for, if one is. From `benches/results/h200-f16-shapes.json`.
+const DEFAULTS: &[Default] = &[
+    line(When::Columns(64), Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
+    line(When::Tiles(264), Kernel::Persistent, [128, 256, 64], 4, Cluster { m: 2, n: 1 }),
+    line(When::Tiles(64), Kernel::Persistent, [128, 256, 64], 4, Cluster::ONE),
+    line(When::Tiles(33), Kernel::V3, [128, 128, 64], 2, Cluster::ONE),
+    line(When::Always, Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
+    line(When::Columns(64), Kernel::V4, [128, 64, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
+    line(When::Columns(64), Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::V5, [128, 256, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::Persistent, [128, 128, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
+];
+
+const fn line(when: When, kernel: Kernel, [m, n, k]: [usize; 3], stages: usize, cluster: Cluster) -> Default {
+    Default { when, choice: Choice { kernel, tile: Tile { m, n, k }, stages, cluster } }
+}
+
+/// The configuration to launch for a C of `m`×`n`: exactly what `request` asks for, and what it leaves
 /// open as near as possible to the default for that shape. A kernel that computes no product is only chosen
 /// by its name.
 ///
 /// # Errors
 /// When nothing that is compiled matches: [`Error::RefusedConfig`] with the reason when the catalogue
 /// names it, else [`Error::UnknownConfig`] with the nearest that exist.
-pub fn select(element: Kind, n: usize, request: &Request) -> Result<&'static Config> {
-    let holds = |line: &&Default| n <= line.max_n && request.kernel.is_none_or(|kernel| kernel == line.choice.kernel);
+pub fn select(element: Kind, [m, n]: [usize; 2], request: &Request) -> Result<&'static Config> {
+    let holds =
+        |line: &&Default| line.when.holds(m, n) && request.kernel.is_none_or(|kernel| kernel == line.choice.kernel);
     let default = DEFAULTS.iter().find(holds).unwrap_or(&DEFAULTS[0]);
     let wanted = request.or(&default.choice);
     let nearest = |configs: &'static [Config]| {
@@ -242,18 +265,19 @@ mod tests {
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
             };
-            assert_eq!(select(config.element, 1000, &request).unwrap(), config);
+            assert_eq!(select(config.element, [1000; 2], &request).unwrap(), config);
         }
     }
 
     #[test]
     fn every_default_is_compiled() {
         for element in Kind::ALL {
-            for line in DEFAULTS {
-                let named = Request { kernel: Some(line.choice.kernel), ..Request::default() };
-                let config = select(element, line.max_n, &named).unwrap();
-                let Config { kernel, tile, stages, cluster, .. } = *config;
-                assert_eq!(Choice { kernel, tile, stages, cluster }, line.choice);
+            for Default { choice, .. } in DEFAULTS {
+                let is_it = |config: &&Config| {
+                    let Config { kernel, tile, stages, cluster, .. } = **config;
+                    config.element == element && Choice { kernel, tile, stages, cluster } == *choice
+                };
+                assert!(COMPILED.iter().any(|config| is_it(&config)), "{choice:?} {}", element.name());
             }
         }
     }
@@ -261,17 +285,27 @@ mod tests {
     #[test]
     fn every_kernel_has_a_default_for_every_shape() {
         for kernel in Kernel::ALL {
-            let widest = DEFAULTS.iter().rfind(|line| line.choice.kernel == kernel);
-            assert_eq!(widest.map(|line| line.max_n), Some(usize::MAX), "{}", kernel.name());
+            let last = DEFAULTS.iter().rfind(|line| line.choice.kernel == kernel);
+            assert!(last.is_some_and(|line| matches!(line.when, When::Always)), "{}", kernel.name());
         }
     }
 
     #[test]
+    fn defaults_follow_the_size_and_form_of_c() {
+        let entry = |m, n| select(Kind::F16, [m, n], &Request::default()).unwrap().entry;
+        assert_eq!(entry(1797, 10), "v3_f16_128x64x64_s4");
+        assert_eq!(entry(1_000_000, 64), "v3_f16_128x64x64_s4");
+        assert_eq!(entry(512, 512), "v3_f16_128x64x64_s4");
+        assert_eq!(entry(2048, 2048), "persistent_f16_128x256x64_s4_c1x1");
+        assert_eq!(entry(8192, 8192), "persistent_f16_128x256x64_s4_c2x1");
+    }
+
+    #[test]
     fn what_is_left_open_stays_near_the_default() {
-        let config = select(Kind::F16, 4096, &request(Some("v3"), None, Some(3))).unwrap();
+        let config = select(Kind::F16, [4096; 2], &request(Some("v3"), None, Some(3))).unwrap();
         assert_eq!(config.entry, "v3_f16_128x128x64_s3");
-        let config = select(Kind::Bf16, 4096, &request(None, Some("128x64x32"), None)).unwrap();
-        assert_eq!(config.entry, "v3_bf16_128x64x32_s2");
+        let config = select(Kind::Bf16, [4096; 2], &request(None, Some("128x64x32"), None)).unwrap();
+        assert_eq!(config.entry, "v3_bf16_128x64x32_s4");
     }
 
     #[test]
@@ -279,7 +313,7 @@ mod tests {
         for (text, cluster) in [("1x1", Cluster::ONE), ("2x1", Cluster { m: 2, n: 1 })] {
             let asked = request(Some("persistent"), Some("128x256x64"), None);
             let asked = Request { cluster: Some(parse_cluster(text).unwrap()), ..asked };
-            assert_eq!(select(Kind::F16, 4096, &asked).unwrap().cluster, cluster);
+            assert_eq!(select(Kind::F16, [4096; 2], &asked).unwrap().cluster, cluster);
         }
         for wrong in ["", "2", "2x", "2x0", "2x1x1"] {
             assert!(parse_cluster(wrong).is_err(), "{wrong}");
@@ -298,7 +332,7 @@ mod tests {
                 stages: value("--stages").map(|text| text.parse().unwrap()),
                 cluster: value("--cluster").map(|text| parse_cluster(text).unwrap()),
             };
-            assert_eq!(select(config.element, 4096, &request).unwrap(), config, "{options}");
+            assert_eq!(select(config.element, [4096; 2], &request).unwrap(), config, "{options}");
         }
     }
 
@@ -311,8 +345,8 @@ mod tests {
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
             };
-            assert_eq!(select(config.element, 4096, &request(Some(config.kernel))).unwrap(), config);
-            if let Ok(other) = select(config.element, 4096, &request(None)) {
+            assert_eq!(select(config.element, [4096; 2], &request(Some(config.kernel))).unwrap(), config);
+            if let Ok(other) = select(config.element, [4096; 2], &request(None)) {
                 assert!(other.kernel.loads(), "{}", other.entry);
             }
         }
@@ -320,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_unknown_tile_is_answered_with_the_nearest() {
-        let error = select(Kind::F16, 4096, &request(None, Some("128x96x64"), Some(2))).unwrap_err();
+        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x96x64"), Some(2))).unwrap_err();
         let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
         assert_eq!(wanted, "tile 128x96x64, 2 stages");
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 2");
@@ -329,7 +363,7 @@ mod tests {
 
     #[test]
     fn unknown_stages_are_answered_with_the_nearest() {
-        let error = select(Kind::F16, 4096, &request(None, Some("128x128x64"), Some(99))).unwrap_err();
+        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
     }
@@ -337,7 +371,7 @@ mod tests {
     #[test]
     fn a_refused_tile_is_answered_with_its_reason() {
         for stages in [None, Some(2)] {
-            let error = select(Kind::F16, 4096, &request(None, Some("256x256x64"), stages)).unwrap_err();
+            let error = select(Kind::F16, [4096; 2], &request(None, Some("256x256x64"), stages)).unwrap_err();
             let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
             assert_eq!(*entry, "v3_f16_256x256x64_s2");
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");

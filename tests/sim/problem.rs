@@ -24,12 +24,17 @@ impl Problem {
 
     /// Operands made from random bits by `element`.
     pub fn with(entry: &str, [m, n, k]: [usize; 3], element: impl Fn(u16) -> u16) -> Problem {
-        let config = by_entry(entry).unwrap_or_else(|| panic!("no kernel {entry}"));
         let mut random = Random::new(m as u64 ^ (n as u64) << 20 ^ (k as u64) << 40);
         let leading = k.next_multiple_of(8);
         let mut fill = |len: usize| (0..len).map(|_| element(random.bits() as u16)).collect::<Vec<u16>>();
         let (a, b) = (fill(m * leading), fill(n * leading));
-        let mut problem = Problem { config, size: [m, n, k], multiprocessors: 132, a, b, reference: Vec::new() };
+        Problem::of(entry, [m, n, k], a, b)
+    }
+
+    /// The given operands, whose rows start at multiples of 8 elements.
+    pub fn of(entry: &str, size: [usize; 3], a: Vec<u16>, b: Vec<u16>) -> Problem {
+        let config = config(entry);
+        let mut problem = Problem { config, size, multiprocessors: 132, a, b, reference: Vec::new() };
         problem.reference = problem.product().reference(config);
         problem
     }
@@ -49,6 +54,10 @@ impl Problem {
             multiprocessors: self.multiprocessors,
         }
     }
+}
+
+fn config(entry: &str) -> &'static Config {
+    by_entry(entry).unwrap_or_else(|| panic!("no kernel {entry}"))
 }
 
 /// The finished PTX of a kernel.

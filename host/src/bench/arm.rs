@@ -172,7 +172,7 @@ impl ArmSpec {
     pub fn prepare<'a, T: Element>(&self, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Box<dyn Arm + 'a>> {
         match self {
             ArmSpec::Kernel { request, band, .. } => {
-                let config = select::select(T::KIND, inputs.problem().n(), request)?;
+                let config = select::select(T::KIND, [inputs.problem().m(), inputs.problem().n()], request)?;
                 Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?))
             }
             ArmSpec::Config { config, band, .. } => Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?)),

@@ -42,7 +42,7 @@ impl Subject {
         let request =
             Request { kernel: Some(parse_kernel(name)?), tile: self.tile, stages: self.stages, cluster: self.cluster };
         let element = self.element.unwrap_or(catalogue::Element::F16);
-        Ok(select::select(element, self.shape.map_or(usize::MAX, |shape| shape.1), &request)?)
+        Ok(select::select(element, self.shape.map_or([usize::MAX; 2], |shape| [shape.0, shape.1]), &request)?)
     }
 
     /// The sizes asked for, or small ones that are ragged every way.

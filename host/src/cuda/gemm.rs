@@ -165,7 +165,7 @@ impl Gemm {
 }
 
 fn default_config(problem: &Problem) -> Result<&'static Config> {
-    select::select(problem.element(), problem.n(), &Request::default())
+    select::select(problem.element(), [problem.m(), problem.n()], &Request::default())
 }
 
 fn problem_of<T: Element>(

@@ -113,6 +113,14 @@ pub(super) mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
+        if thread == (CONSUMERS * WARPGROUP) as u32 {
+            // The first loads need the maps soon.
+            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
+            unsafe {
+                tma::prefetch_map(a_map);
+                tma::prefetch_map(b_map);
+            }
+        }
         if thread == 0 {
             // A stage of this block is written by itself and by the other blocks of its row and column, so its
             // consumers release it to all of them.

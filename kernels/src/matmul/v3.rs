@@ -81,6 +81,14 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
+        if thread == WARPGROUP as u32 {
+            // The first loads need the maps soon.
+            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
+            unsafe {
+                tma::prefetch_map(a_map);
+                tma::prefetch_map(b_map);
+            }
+        }
         if thread == 0 {
             unroll!(S in 0..STAGES => {
                 // SAFETY: the layout gives each barrier eight bytes of its own, and no thread uses them

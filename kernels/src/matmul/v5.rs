@@ -74,6 +74,14 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
+        if thread == CONSUMER_THREADS {
+            // The first loads need the maps soon.
+            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
+            unsafe {
+                tma::prefetch_map(a_map);
+                tma::prefetch_map(b_map);
+            }
+        }
         if thread == 0 {
             // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
             // block-wide barrier below.

@@ -116,7 +116,7 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let request = Request { kernel, tile, stages, cluster };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
-        let config = select::select(T::KIND, usize::MAX, &request)?;
+        let config = select::select(T::KIND, [usize::MAX; 2], &request)?;
         if !config.kernel.loads() {
             return Err(Error::NoProduct { kernel: config.kernel.name() }.into());
         }
@@ -131,7 +131,7 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
 
     let [(a, a_source), (b, b_source)] = inputs::<T>(arguments, progress)?;
     let problem = problem(arguments, &a, &b)?;
-    let config = select::select(T::KIND, problem.n(), &request)?;
+    let config = select::select(T::KIND, [problem.m(), problem.n()], &request)?;
     check_memory_for(&problem, 0)?;
     let mut c = Matrix::<T>::zeros(problem.m(), problem.n())?;
     let mut notes = Vec::new();
