@@ -6,5 +6,6 @@ mod cluster_faults;
 mod description;
 mod edit;
 mod faults;
+mod hardware;
 mod plant;
 mod problem;
