@@ -354,16 +354,16 @@ mod tests {
 
     #[test]
     fn an_unknown_tile_is_answered_with_the_nearest() {
-        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x96x64"), Some(2))).unwrap_err();
+        let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("128x96x64"), Some(2))).unwrap_err();
         let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
-        assert_eq!(wanted, "tile 128x96x64, 2 stages");
+        assert_eq!(wanted, "kernel v3, tile 128x96x64, 2 stages");
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 2");
         assert_eq!(nearest.len(), PROPOSALS);
     }
 
     #[test]
     fn unknown_stages_are_answered_with_the_nearest() {
-        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
+        let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
     }
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_refused_tile_is_answered_with_its_reason() {
         for stages in [None, Some(2)] {
-            let error = select(Kind::F16, [4096; 2], &request(None, Some("256x256x64"), stages)).unwrap_err();
+            let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("256x256x64"), stages)).unwrap_err();
             let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
             assert_eq!(*entry, "v3_f16_256x256x64_s2");
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");

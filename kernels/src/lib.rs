@@ -1,7 +1,7 @@
 //! The kernels of hopper-gemm.
 //!
 //! This crate compiles for two targets. For `nvptx64-nvidia-cuda` it is the device code: one function
-//! per PTX instruction in [`ptx`], and one file per kernel in [`matmul`]. For the host it is only the
+//! per PTX instruction in `ptx`, and one file per kernel in [`matmul`]. For the host it is only the
 //! [`catalogue`]: what each kernel is called, which tile it computes, how many threads and how much
 //! shared memory it wants. The same macro list writes both, so the host cannot believe something about
 //! a kernel that the device does not do.

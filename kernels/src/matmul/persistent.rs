@@ -21,8 +21,8 @@
 //!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
-//! | full[s] | 1, and the bytes of both tiles, whoever loads them | the producer; TMA completes the bytes | both warpgroups | 0 |
-//! | empty[s] | 2 for each block that reads what this producer writes | one thread of each warpgroup there | the producer | 1 |
+//! | `full[s]` | 1, and the bytes of both tiles, whoever loads them | the producer; TMA completes the bytes | both warpgroups | 0 |
+//! | `empty[s]` | 2 for each block that reads what this producer writes | one thread of each warpgroup there | the producer | 1 |
 
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]

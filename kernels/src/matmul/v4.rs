@@ -2,7 +2,7 @@
 //!
 //! What changes from v3:
 //!
-//! - The ring is a [`Ring`](crate::pipeline::Ring), each end of it a value that acquires a stage and
+//! - The ring is a `Ring` (`pipeline.rs`), each end of it a value that acquires a stage and
 //!   advances; the two first parities are in one place, with names. The stage is an index that goes round,
 //!   so the loop is not unrolled.
 //! - One wgmma group stays in flight: the consumers issue the MMAs of stage `s` before they wait for those

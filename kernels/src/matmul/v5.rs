@@ -16,8 +16,8 @@
 //!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
-//! | full[s] | 1, and the bytes of both tiles | the producer; TMA completes the bytes | both warpgroups | 0 |
-//! | empty[s] | 256 | every consumer thread | the producer | 1 |
+//! | `full[s]` | 1, and the bytes of both tiles | the producer; TMA completes the bytes | both warpgroups | 0 |
+//! | `empty[s]` | 256 | every consumer thread | the producer | 1 |
 
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
