@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use hopper_gemm::cuda::module::Parameter;
 use hopper_gemm::cuda::{Device, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef, Kernel, Prefer};
 use hopper_gemm::modules::{self, Module};
-use hopper_gemm::{Error, MatRef, Result};
+use hopper_gemm::{Error, MatRef, Matrix, Result};
 use kernels::catalogue::{COMPILED, Config, Element};
 
 use crate::support::{Failure, Gpu, Test, ensure, test};
@@ -22,6 +22,7 @@ pub fn tests() -> Vec<Test> {
         test("refuses::ptx", ptx),
         test("refuses::devices", devices),
         test("refuses::copies", copies),
+        test("refuses::no_product", no_product),
     ]
 }
 
@@ -186,5 +187,15 @@ fn copies(gpu: &Gpu) -> std::result::Result<(), Failure> {
     let host = [f16::ZERO; 64];
     refused(matrix.upload(&stream, &MatRef::new(&host, 8, 8, 8)?), &["8×8", "4×8"])?;
     refused(matrix.view().row_range(3..5), &["3", "5", "4 rows"])?;
+    Ok(())
+}
+
+/// A kernel that is there to be measured is not taken for a product.
+fn no_product(gpu: &Gpu) -> std::result::Result<(), Failure> {
+    let ceiling = COMPILED.iter().find(|config| config.element == Element::F16 && !config.kernel.loads());
+    let ceiling = ceiling.ok_or_else(|| Failure::from("the catalogue has no such kernel"))?;
+    let (a, b) = (Matrix::<f16>::zeros(3, 8)?, Matrix::<f16>::zeros(4, 8)?);
+    let mut c = Matrix::<f16>::zeros(3, 4)?;
+    refused(gpu.gemm.multiply_with(ceiling, &a.view(), &b.view(), &mut c.view_mut()), &[ceiling.kernel.name()])?;
     Ok(())
 }

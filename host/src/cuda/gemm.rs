@@ -146,6 +146,9 @@ impl Gemm {
     }
 
     /// As [`Gemm::multiply`], with the kernel of `config`.
+    ///
+    /// # Errors
+    /// As [`Gemm::multiply`]; and when the kernel computes no product (the ceiling of the benchmarks).
     pub fn multiply_with<T: Element>(
         &self,
         config: &'static Config,
@@ -154,6 +157,9 @@ impl Gemm {
         c: &mut MatMut<'_, T>,
     ) -> Result<()> {
         // Before anything is allocated.
+        if !config.kernel.loads() {
+            return Err(Error::NoProduct { kernel: config.kernel.name() });
+        }
         Problem::of(a, b, c)?;
         let stream = self.device().stream()?;
         let device_a = DeviceMatrix::from_host(&stream, a)?;
