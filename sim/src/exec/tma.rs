@@ -436,8 +436,11 @@ impl Cluster<'_> {
             Remote::Tensor { map, at } => self.cx.maps[*map].2.rows(at, |offset, address, skip, bytes| {
                 let start = (offset + skip) as usize;
                 if bytes > 0 {
+                    // Whole chunks of 16 bytes are written, the last one of a row too: seen on an H200, where a
+                    // store into rows of 130 elements, 136 apart, wrote elements 130 to 135.
+                    let whole = (skip + bytes).next_multiple_of(16) - skip;
                     failed =
-                        failed.take().or(memory.write(address, &transfer.data[start..start + bytes as usize]).err());
+                        failed.take().or(memory.write(address, &transfer.data[start..start + whole as usize]).err());
                 }
             }),
             Remote::Global { address } => failed = memory.write(*address, &transfer.data).err(),
