@@ -359,6 +359,11 @@ mod tests {
         assert_eq!(wanted, "kernel v3, tile 128x96x64, 2 stages");
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 2");
         assert_eq!(nearest.len(), PROPOSALS);
+        // Where no kernel is named, the nearest of the default's kernel come first.
+        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x96x64"), Some(2))).unwrap_err();
+        let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
+        assert_eq!(wanted, "tile 128x96x64, 2 stages");
+        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 2x1");
     }
 
     #[test]
@@ -366,6 +371,9 @@ mod tests {
         let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
+        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
+        let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
+        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 2x1");
     }
 
     #[test]
@@ -374,6 +382,8 @@ mod tests {
             let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("256x256x64"), stages)).unwrap_err();
             let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
             assert_eq!(*entry, "v3_f16_256x256x64_s2");
+            assert!(error.to_string().contains("512 accumulator registers"), "{error}");
+            let error = select(Kind::F16, [4096; 2], &request(None, Some("256x256x64"), stages)).unwrap_err();
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");
         }
     }

@@ -41,12 +41,20 @@ impl Plant {
     /// Asserts that under every schedule the change is found as one of `kinds`, and that the message of the
     /// first kind contains `word`.
     pub fn finds(&self, kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
+        self.finds_one_of(kinds, &[word], change);
+    }
+
+    /// As [`Plant::finds`], where the schedule decides which of `words` the message of the first kind contains.
+    pub fn finds_one_of(&self, kinds: &[Kind], words: &[&str], change: impl Fn(&mut Text)) {
         for schedule in schedules() {
             let finding =
                 self.run(&change, &schedule).unwrap_or_else(|| panic!("{schedule}: nothing found; expected {kinds:?}"));
             assert!(kinds.contains(&finding.kind), "{schedule}: expected {kinds:?}, found {finding}");
             if finding.kind == kinds[0] {
-                assert!(finding.message.contains(word), "{schedule}: no `{word}` in {finding}");
+                assert!(
+                    words.iter().any(|word| finding.message.contains(word)),
+                    "{schedule}: none of {words:?} in {finding}"
+                );
             }
             assert_eq!(finding.schedule, schedule.to_string());
             assert_eq!(finding.kernel, self.entry);
