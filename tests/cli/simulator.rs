@@ -50,6 +50,15 @@ fn traces_are_written() {
 }
 
 #[test]
+fn the_picture_in_the_readme_is_what_its_command_draws() {
+    let folder = Folder::new();
+    folder.run("trace v3 --tile 128x128x64 --stages 2 -o v3.svg").succeeded();
+    let drawn = std::fs::read_to_string(folder.path("v3.svg")).unwrap();
+    let kept = include_str!("../../docs/figures/v3-timeline.svg");
+    assert!(drawn == kept, "docs/figures/v3-timeline.svg is of another kernel or model: draw it again");
+}
+
+#[test]
 fn a_product_is_simulated() {
     let product = run("matmul --random 130x70x100 --device sim --schedules 3 --check --json").succeeded();
     assert_eq!(product.json()["check"]["passed"], true);
