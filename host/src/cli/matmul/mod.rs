@@ -240,15 +240,16 @@ fn check_writable(path: &Path) -> Result<(), Error> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let failed =
-        |kind: std::io::ErrorKind| Err(Error::File { action: "create", path: path.to_owned(), source: kind.into() });
-    if path.is_dir() {
-        failed(std::io::ErrorKind::IsADirectory)
-    } else if !folder.is_dir() {
-        failed(std::io::ErrorKind::NotFound)
+    let source = if path.is_dir() {
+        std::io::ErrorKind::IsADirectory.into()
     } else {
-        Ok(())
-    }
+        match std::fs::metadata(folder) {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Ok(_) => std::io::ErrorKind::NotADirectory.into(),
+            Err(error) => error,
+        }
+    };
+    Err(Error::File { action: "create", path: path.to_owned(), source })
 }
 
 fn option_of(place: Place) -> String {
