@@ -347,6 +347,19 @@ pub enum Error {
         reason: String,
     },
 
+    /// The file of tuned answers.
+    #[error("the cache of tuned answers, {}: {reason}", path.display())]
+    TuneCache {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// Nothing says where the user's cache folder is.
+    #[error("neither XDG_CACHE_HOME nor HOME says where the user's cache folder is")]
+    NoCacheFolder,
+
     /// The driver did not compile a kernel.
     #[error("the driver did not compile {entry}: {code}\n{log}")]
     Jit {

@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! [`problem`] has every rule that a product must keep, [`select`] chooses a row of the kernel catalogue, and
-//! [`npy`] reads and writes matrices.
+//! [`problem`] has every rule that a product must keep, [`select`] chooses a row of the kernel catalogue,
+//! [`tune`] measures which row is fastest and remembers it, and [`npy`] reads and writes matrices.
 
 pub mod bench;
 pub mod check;
@@ -33,6 +33,7 @@ pub mod cublas;
 pub mod cuda;
 pub mod element;
 pub mod error;
+mod files;
 pub mod matrix;
 pub mod modules;
 pub mod npy;
@@ -42,6 +43,7 @@ pub mod search;
 pub mod select;
 pub mod simulator;
 pub mod tensor_map;
+pub mod tune;
 pub mod units;
 
 pub use element::Element;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::stats::Estimate;
 use crate::error::{Error, Result};
+use crate::files;
 
 /// Version of the format: a change that readers must know of raises it.
 pub const FORMAT: u32 = 1;
@@ -223,10 +224,7 @@ impl Results {
         let failed = |reason: String| Error::ResultsFile { path: path.to_path_buf(), reason };
         let mut text = serde_json::to_string_pretty(self).map_err(|error| failed(error.to_string()))?;
         text.push('\n');
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        std::fs::write(&partial, text).map_err(|error| failed(error.to_string()))?;
-        std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
+        files::write_whole(path, &text).map_err(|error| failed(error.to_string()))
     }
 }
 

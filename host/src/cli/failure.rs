@@ -105,7 +105,9 @@ impl Failure {
                 | Error::OutputShape { .. }
                 | Error::File { .. }
                 | Error::Npy { .. }
-                | Error::ResultsFile { .. } => 3,
+                | Error::ResultsFile { .. }
+                | Error::TuneCache { .. }
+                | Error::NoCacheFolder => 3,
                 Error::NotBuilt { .. }
                 | Error::Library { .. }
                 | Error::NoSuchDevice { .. }
