@@ -240,6 +240,15 @@ pub enum Error {
         entry: String,
     },
 
+    /// A suite has no such group.
+    #[error("no group of the suite matches `{pattern}`: it has {}", known.join(", "))]
+    UnknownGroup {
+        /// What was asked for.
+        pattern: String,
+        /// The groups that it has.
+        known: Vec<String>,
+    },
+
     /// There is no device of this number.
     #[error("there is no CUDA device {index}: the driver shows {count}")]
     NoSuchDevice {
@@ -338,7 +347,7 @@ pub enum Error {
         feature: &'static str,
     },
 
-    /// A file of results, or one that a table goes into.
+    /// A file of results, a suite, or one that a table goes into.
     #[error("{}: {reason}", path.display())]
     ResultsFile {
         /// The file.

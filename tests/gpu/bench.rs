@@ -3,7 +3,7 @@
 use hopper_gemm::bench::arm::ArmSpec;
 use hopper_gemm::bench::results::{Check, Settings};
 use hopper_gemm::bench::table::Regime;
-use hopper_gemm::bench::{Options, run};
+use hopper_gemm::bench::{Options, Shape, run};
 use hopper_gemm::select::Request;
 use kernels::catalogue::Element;
 
@@ -17,7 +17,7 @@ fn options(kernels: &str, element: Element) -> Result<Options, Failure> {
     Ok(Options {
         device: 0,
         element,
-        shapes: vec![(512, 256, 256), (129, 200, 65)],
+        shapes: [(512, 256, 256), (129, 200, 65)].map(Shape::from).to_vec(),
         arms: ArmSpec::parse_list(kernels, element, &Request::default())?,
         regimes: Regime::ALL.to_vec(),
         settings: Settings {
@@ -32,6 +32,7 @@ fn options(kernels: &str, element: Element) -> Result<Options, Failure> {
         },
         proposals: 8,
         budget: None,
+        shape_budget: None,
         command: String::from("hopper-gemm bench"),
         progress: indicatif::ProgressBar::hidden(),
     })
@@ -39,7 +40,7 @@ fn options(kernels: &str, element: Element) -> Result<Options, Failure> {
 
 /// Every arm is right, and measured in both regimes beside the baseline.
 fn measures(_: &Gpu) -> Result<(), Failure> {
-    check(&options("v3,v3_f16_128x64x64_s*", Element::F16)?)
+    check(&options("auto,v3,v3_f16_128x64x64_s*", Element::F16)?)
 }
 
 fn check(options: &Options) -> Result<(), Failure> {

@@ -32,10 +32,14 @@ pub trait Arm {
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()>;
 }
 
+/// Name of the arm that runs what the library chooses for the shape ([`select::select`]).
+pub const AUTO: &str = "auto";
+
 /// Which arm is asked for.
 #[derive(Clone, Debug)]
 pub enum ArmSpec {
-    /// A kernel of the catalogue: the configuration that is chosen for the shape, unless it is fixed.
+    /// A kernel of the catalogue, or whichever the library chooses: the configuration that is chosen for the
+    /// shape, unless it is fixed.
     Kernel {
         /// Name of the arm.
         name: String,
@@ -76,8 +80,9 @@ pub struct Tools<'a> {
 
 impl ArmSpec {
     /// Reads a list such as `v3,cublas` or `v3_f16_128x128x64_s*,gemmex`: names of kernels, to which
-    /// `request` adds tile and stages; names of entries, which may have the wildcards `*` and `?`;
-    /// `cublas`, `gemmex`. After a kernel or an entry `@N` takes the tiles of C in bands of N rows.
+    /// `request` adds tile and stages; `auto` for what the library chooses for the shape; names of entries,
+    /// which may have the wildcards `*` and `?`; `cublas`, `gemmex`. After a kernel, `auto` or an entry `@N`
+    /// takes the tiles of C in bands of N rows.
     ///
     /// # Errors
     /// When a name is none of these, or matches no kernel of type `element`.
@@ -131,7 +136,8 @@ impl ArmSpec {
             }
             return Ok(found);
         }
-        let request = Request { kernel: Some(select::parse_kernel(kernel)?), ..*request };
+        let kernel = if kernel == AUTO { None } else { Some(select::parse_kernel(kernel)?) };
+        let request = Request { kernel, ..*request };
         Ok(vec![ArmSpec::Kernel { name: name.to_string(), request, band }])
     }
 
@@ -258,6 +264,7 @@ mod tests {
         assert_eq!(stages.iter().filter(|name| *name == "v3_f16_128x128x64_s3").count(), 1);
         assert!(stages.iter().all(|name| name.starts_with("v3_f16_128x128x64_s")));
         assert_eq!(names("v3@8,v3_f16_128x128x64_s2@4", Kind::F16).unwrap(), ["v3@8", "v3_f16_128x128x64_s2@4"]);
+        assert_eq!(names("auto,auto@8", Kind::F16).unwrap(), ["auto", "auto@8"]);
         let all = names("v3_*", Kind::Bf16).unwrap();
         assert!(all.len() > 10 && all.iter().all(|name| name.contains("bf16")));
     }

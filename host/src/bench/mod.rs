@@ -10,7 +10,10 @@
 //! Operands are standard normal: zeros and small integers let the chip clock higher and prove nothing.
 //! Before an arm is timed its result is checked; one that is wrong is reported and not timed.
 //!
-//! [`results`] and [`table`] work on any machine; what measures needs the feature `cuda`.
+//! Operands are rotated: where a copy of A, B and C is smaller than three times the L2 cache, launches take
+//! several copies by turns.
+//!
+//! [`results`], [`table`] and [`suite`] work on any machine; what measures needs the feature `cuda`.
 
 #[cfg(feature = "cuda")]
 pub mod arm;
@@ -28,6 +31,8 @@ pub mod results;
 #[cfg(feature = "cuda")]
 mod run;
 pub mod stats;
+pub mod suite;
+pub mod suite_table;
 pub mod table;
 #[cfg(feature = "cuda")]
 mod verify;
@@ -39,6 +44,6 @@ pub use once::once;
 #[cfg(feature = "cuda")]
 pub use regimes::{Burst, burst, products_for};
 #[cfg(feature = "cuda")]
-pub use run::{Options, run};
+pub use run::{Options, Shape, run};
 #[cfg(feature = "cuda")]
 pub use verify::Verifier;

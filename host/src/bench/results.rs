@@ -88,6 +88,13 @@ pub struct ShapeResults {
     pub n: usize,
     /// Columns of A and B.
     pub k: usize,
+    /// The group of a suite that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Leading dimensions of A, B and C, in elements: TMA reads rows that are multiples of 16 bytes apart, so
+    /// where K is none, the rows of A and B are padded, for every arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leading_dimensions: Option<[usize; 3]>,
     /// Copies of A, B and C that the launches take in turn: more than one where a single copy would stay in
     /// the L2 cache.
     pub input_sets: usize,
@@ -240,6 +247,8 @@ pub(crate) mod tests {
                 m,
                 n,
                 k,
+                group: None,
+                leading_dimensions: None,
                 input_sets: 1,
                 baseline: Some(String::from("cublas")),
                 arms: Vec::new(),

@@ -27,8 +27,8 @@ pub struct Options {
     pub device: u32,
     /// Element type of A, B and C.
     pub element: catalogue::Element,
-    /// M, N and K of each shape.
-    pub shapes: Vec<(usize, usize, usize)>,
+    /// The shapes.
+    pub shapes: Vec<Shape>,
     /// The arms.
     pub arms: Vec<ArmSpec>,
     /// In which regimes.
@@ -39,10 +39,27 @@ pub struct Options {
     pub proposals: usize,
     /// No new round or shape is begun after this long.
     pub budget: Option<Duration>,
+    /// After this long in one regime of one shape no new round of it is begun. The first is always run.
+    pub shape_budget: Option<Duration>,
     /// The command line, to be written into the results.
     pub command: String,
     /// Shows how far it is; hidden if nobody looks.
     pub progress: ProgressBar,
+}
+
+/// A product to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// M, N and K.
+    pub sizes: (usize, usize, usize),
+    /// The group of a suite that it belongs to.
+    pub group: Option<String>,
+}
+
+impl From<(usize, usize, usize)> for Shape {
+    fn from(sizes: (usize, usize, usize)) -> Shape {
+        Shape { sizes, group: None }
+    }
 }
 
 impl Settings {
@@ -63,6 +80,17 @@ impl Settings {
         warm_s: 2.0,
         sustained_rounds: 3,
         slot_s: 0.7,
+        settle_s: 0.2,
+        ..Settings::THOROUGH
+    };
+    /// For suites of many shapes: a few seconds for each. Six rounds are the fewest that give an interval of
+    /// 95 %.
+    pub const SUITE: Settings = Settings {
+        rested_rounds: 6,
+        pause_s: 0.1,
+        warm_s: 1.0,
+        sustained_rounds: 3,
+        slot_s: 0.6,
         settle_s: 0.2,
         ..Settings::THOROUGH
     };
@@ -122,15 +150,17 @@ pub fn run(options: &Options, mut each: impl FnMut(&Results) -> Result<()>) -> R
         timer: Timer::new(&stream, monitor.as_ref().ok())?,
         order: ChaCha8Rng::seed_from_u64(options.settings.seed),
         deadline: options.budget.map(|budget| Instant::now() + budget),
+        shape_deadline: None,
     };
     options.progress.set_length((options.shapes.len() * session.steps()) as u64);
-    for &shape in &options.shapes {
+    for shape in &options.shapes {
         let outcome = match options.element {
             catalogue::Element::F16 => session.measure::<f16>(shape, &mut results.shapes),
             catalogue::Element::Bf16 => session.measure::<bf16>(shape, &mut results.shapes),
         };
         if let Err(error) = outcome {
-            results.incomplete = Some(format!("{}×{}×{}: {error}", shape.0, shape.1, shape.2));
+            let (m, n, k) = shape.sizes;
+            results.incomplete = Some(format!("{m}×{n}×{k}: {error}"));
             break;
         }
         options.progress.suspend(|| each(&results))?;
@@ -151,11 +181,17 @@ struct Session<'a> {
     timer: Timer<'a>,
     order: ChaCha8Rng,
     deadline: Option<Instant>,
+    shape_deadline: Option<Instant>,
 }
 
 impl Session<'_> {
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Whether round `round` of a shape is not to be begun.
+    fn is_enough_before(&self, round: usize) -> bool {
+        self.is_over() || round > 0 && self.shape_deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Steps of the progress bar for one shape.
@@ -169,8 +205,9 @@ impl Session<'_> {
     }
 
     /// Measures one shape and adds what it found to `shapes`, also when it fails on the way.
-    fn measure<T: Element>(&mut self, (m, n, k): (usize, usize, usize), shapes: &mut Vec<ShapeResults>) -> Result<()> {
-        if m * n * k == 0 {
+    fn measure<T: Element>(&mut self, asked: &Shape, shapes: &mut Vec<ShapeResults>) -> Result<()> {
+        let (m, n, k) = asked.sizes;
+        if m == 0 || n == 0 || k == 0 {
             return Err(Error::EmptyProduct { m, n, k });
         }
         let Options { settings, progress, regimes, .. } = self.options;
@@ -179,6 +216,8 @@ impl Session<'_> {
             m,
             n,
             k,
+            group: asked.group.clone(),
+            leading_dimensions: None,
             input_sets: 0,
             baseline: None,
             arms: Vec::new(),
@@ -186,6 +225,8 @@ impl Session<'_> {
         progress.set_message(format!("{}: inputs", shape.size()));
         let inputs = Inputs::<T>::new(self.tools.stream, (m, n, k), settings.seed)?;
         shape.input_sets = inputs.sets();
+        let problem = inputs.problem();
+        shape.leading_dimensions = Some([problem.lda(), problem.ldb(), problem.ldc()]);
         let mut runners = self.prepare(&inputs, &mut shape)?;
         let baseline = self.baseline(&runners);
         shape.baseline = baseline.map(|index| shape.arms[index].name.clone());
@@ -193,6 +234,7 @@ impl Session<'_> {
         for &regime in regimes {
             let mut samples = vec![Vec::new(); runners.len()];
             progress.set_message(format!("{}: {}", shape.size(), regime.name()));
+            self.shape_deadline = self.options.shape_budget.map(|budget| Instant::now() + budget);
             outcome = match regime {
                 Regime::Rested => self.rested(&mut runners, baseline, &mut samples),
                 Regime::Sustained => self.sustained(&mut runners, baseline, &mut samples),
@@ -283,7 +325,7 @@ impl Session<'_> {
         let settings = &self.options.settings;
         let mut order: Vec<usize> = (0..runners.len()).filter(|&index| runners[index].is_some()).collect();
         for round in 0..settings.rested_rounds {
-            if self.is_over() {
+            if self.is_enough_before(round) {
                 break;
             }
             order.shuffle(&mut self.order);
@@ -318,6 +360,9 @@ impl Session<'_> {
             self.timer.warm(&mut beside, Duration::from_secs_f64(settings.warm_s))?;
             let mut order: Vec<usize> = (0..runners.len()).filter(|&index| runners[index].is_some()).collect();
             for round in 0..settings.sustained_rounds {
+                if self.is_enough_before(round) {
+                    break;
+                }
                 order.shuffle(&mut self.order);
                 if order.is_empty() && !self.is_over() {
                     let sample = self.timer.sustained(&mut beside, round, slot, settle)?;

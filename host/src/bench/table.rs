@@ -80,7 +80,7 @@ pub fn summary_text(results: &Results) -> String {
 }
 
 /// Device, driver, libraries and date.
-fn provenance(results: &Results) -> String {
+pub(super) fn provenance(results: &Results) -> String {
     let machine = &results.machine;
     let driver = machine.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
     let libraries: String = results.libraries.iter().map(|(name, version)| format!(", {name} {version}")).collect();
@@ -104,7 +104,7 @@ fn row(arm: &ArmResults, measured: &Measurement) -> Vec<String> {
 }
 
 /// The arm's name, and after it the kernel that it stands for.
-fn title(arm: &ArmResults) -> String {
+pub(super) fn title(arm: &ArmResults) -> String {
     match arm.facts.get("entry").and_then(|entry| entry.as_str()) {
         Some(entry) if entry != arm.name => format!("{}: {entry}", arm.name),
         _ => arm.name.clone(),
@@ -112,7 +112,7 @@ fn title(arm: &ArmResults) -> String {
 }
 
 /// `0.861 (0.858–0.863)`.
-fn ratio(estimate: &Estimate) -> String {
+pub(super) fn ratio(estimate: &Estimate) -> String {
     format!("{:.3} ({:.3}–{:.3})", estimate.median, estimate.low, estimate.high)
 }
 

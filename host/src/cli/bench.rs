@@ -1,11 +1,12 @@
 //! `hopper-gemm bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use hopper_gemm::Result;
 use hopper_gemm::bench::results::Results;
-use hopper_gemm::bench::table;
+use hopper_gemm::bench::suite::Suite;
+use hopper_gemm::bench::{suite_table, table};
 
 use super::failure::Failure;
 use super::output;
@@ -17,10 +18,20 @@ pub struct Arguments {
     #[arg(long, alias = "shape", value_delimiter = ',', default_value = "8192", value_name = "LIST")]
     shapes: Vec<String>,
 
-    /// What to measure: kernels (v3), entries with wildcards (v3_f16_128x128x64_s*), cublas (cuBLASLt, the
-    /// fastest of its proposals), gemmex (cublasGemmEx).
-    #[arg(long, default_value = DEFAULT_KERNELS, value_name = "LIST")]
-    kernels: String,
+    /// Measure the shapes of a suite: of this TOML file, or of the one that the program brings,
+    /// benches/suite.toml. Rounds are fewer and shorter: about 3 seconds a shape, rested, beside cuBLASLt.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["shapes", "quick"])]
+    suite: Option<Option<PathBuf>>,
+
+    /// Only these groups of the suite; names, with wildcards.
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',', requires = "suite")]
+    filter: Vec<String>,
+
+    /// What to measure: kernels (v3), auto (what the library chooses for the shape), entries with wildcards
+    /// (v3_f16_128x128x64_s*), cublas (cuBLASLt, the fastest of its proposals), gemmex (cublasGemmEx); behind
+    /// a kernel, @N takes the tiles of C in bands of N rows. [default: v3,cublas; of a suite auto,cublas]
+    #[arg(long, value_name = "LIST")]
+    kernels: Option<String>,
 
     /// Tile of the kernels that are given by name, as MxNxK.
     #[arg(long)]
@@ -54,9 +65,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS")]
     budget: Option<f64>,
 
-    /// Proposals of cuBLASLt to try.
-    #[arg(long, default_value_t = 16)]
-    proposals: usize,
+    /// In one regime of one shape, begin no round after this many seconds; the first is always run.
+    #[arg(long, value_name = "SECONDS")]
+    shape_budget: Option<f64>,
+
+    /// Proposals of cuBLASLt to try. [default: 16; of a suite 8]
+    #[arg(long)]
+    proposals: Option<usize>,
 
     /// Seed of the operands and of the order of the arms.
     #[arg(long, default_value_t = 1)]
@@ -72,11 +87,12 @@ pub struct Arguments {
 
     /// Launch this kernel exactly once on the first shape and check the result: for profilers and
     /// sanitizers.
-    #[arg(long, value_name = "ENTRY", conflicts_with_all = ["kernels", "json", "table"])]
+    #[arg(long, value_name = "ENTRY", conflicts_with_all = ["kernels", "json", "table", "suite"])]
     once: Option<String>,
 
-    /// Measure nothing; print a Markdown table of these results.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kernels", "json"])]
+    /// Measure nothing; print a Markdown table of these results: of all arms, or where they are of a suite, of
+    /// its groups and shapes.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kernels", "json", "suite"])]
     table: Vec<PathBuf>,
 
     /// Put the table into this Markdown file, between its marks.
@@ -84,7 +100,12 @@ pub struct Arguments {
     into: Option<PathBuf>,
 }
 
-const DEFAULT_KERNELS: &str = if cfg!(feature = "cublas") { "v3,cublas" } else { "v3" };
+/// What a suite measures by default, and what other shapes.
+#[cfg(feature = "cuda")]
+const DEFAULT_KERNELS: [&str; 2] = if cfg!(feature = "cublas") { ["auto,cublas", "v3,cublas"] } else { ["auto", "v3"] };
+/// How many proposals of cuBLASLt are tried by default in a suite, and for other shapes.
+#[cfg(feature = "cuda")]
+const DEFAULT_PROPOSALS: [usize; 2] = [8, 16];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum RegimeChoice {
@@ -96,10 +117,13 @@ enum RegimeChoice {
 /// Does what `arguments` ask.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.table.is_empty() {
-        return measure(arguments);
+        // What is wrong with the suite is said on any machine.
+        let suite = arguments.suite.as_ref().map(|file| suite(file.as_deref(), &arguments.filter)).transpose()?;
+        return measure(arguments, suite);
     }
     let results = arguments.table.iter().map(|path| Results::read(path)).collect::<Result<Vec<_>>>()?;
-    let markdown = table::markdown(&results);
+    let is_suite = results.iter().any(suite_table::is_suite);
+    let markdown = if is_suite { suite_table::markdown(&results) } else { table::markdown(&results) };
     match &arguments.into {
         Some(path) => table::insert(path, &markdown)?,
         None => output::print(&markdown)?,
@@ -107,23 +131,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The suite of `file`, or the program's own, with the groups that `filter` names.
+fn suite(file: Option<&Path>, filter: &[String]) -> Result<Suite> {
+    file.map_or_else(Suite::ours, Suite::read)?.filtered(filter)
+}
+
 #[cfg(not(feature = "cuda"))]
-fn measure(_: &Arguments) -> Result<(), Failure> {
+fn measure(_: &Arguments, _: Option<Suite>) -> Result<(), Failure> {
     Err(hopper_gemm::Error::NotBuilt { what: "support for GPUs", feature: "cuda" }.into())
 }
 
 #[cfg(feature = "cuda")]
-fn measure(arguments: &Arguments) -> Result<(), Failure> {
+fn measure(arguments: &Arguments, suite: Option<Suite>) -> Result<(), Failure> {
     use std::time::Duration;
 
     use hopper_gemm::Error;
-    use hopper_gemm::bench::Options;
     use hopper_gemm::bench::arm::ArmSpec;
     use hopper_gemm::bench::results::{Check, Settings};
     use hopper_gemm::bench::table::Regime;
+    use hopper_gemm::bench::{Options, Shape};
     use hopper_gemm::select::{self, Request};
 
     let shapes = arguments.shapes.iter().map(|shape| select::parse_sizes(shape)).collect::<Result<Vec<_>>>()?;
+    let is_suite = suite.is_some();
+    let by_suite = usize::from(!is_suite);
     if let Some(entry) = &arguments.once {
         let config = ::kernels::catalogue::by_entry(entry).ok_or(Error::UnknownEntry { entry: entry.clone() })?;
         let sizes = *shapes.first().ok_or(Error::Syntax { value: String::new(), rule: "a shape is expected" })?;
@@ -143,36 +174,55 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         stages: arguments.stages,
         cluster: arguments.cluster.as_deref().map(select::parse_cluster).transpose()?,
     };
-    let mut settings = if arguments.quick { Settings::QUICK } else { Settings::THOROUGH };
+    let mut settings = match (is_suite, arguments.quick) {
+        (true, _) => Settings::SUITE,
+        (false, true) => Settings::QUICK,
+        (false, false) => Settings::THOROUGH,
+    };
     settings.seed = arguments.seed;
     if let Some(rounds) = arguments.rounds {
         (settings.rested_rounds, settings.sustained_rounds) = (rounds, rounds);
     }
-    let budget = arguments.budget.map(Duration::try_from_secs_f64).transpose().map_err(|_| Error::Syntax {
-        value: arguments.budget.unwrap_or_default().to_string(),
-        rule: "a budget is a number of seconds, 0 or more",
-    })?;
+    let seconds = |value: Option<f64>| {
+        let rule = "a budget is a number of seconds, 0 or more";
+        let read =
+            |value| Duration::try_from_secs_f64(value).map_err(|_| Error::Syntax { value: value.to_string(), rule });
+        value.map(read).transpose()
+    };
+    let shapes = match &suite {
+        Some(suite) => suite.shapes().map(|(group, sizes)| Shape { sizes, group: Some(group.to_string()) }).collect(),
+        None => shapes.into_iter().map(Shape::from).collect(),
+    };
+    let kernels = arguments.kernels.as_deref().unwrap_or(DEFAULT_KERNELS[by_suite]);
     let options = Options {
         device: arguments.device,
         element,
         shapes,
-        arms: ArmSpec::parse_list(&arguments.kernels, element, &request)?,
+        arms: ArmSpec::parse_list(kernels, element, &request)?,
         regimes: match arguments.regime {
             RegimeChoice::Rested => vec![Regime::Rested],
             RegimeChoice::Sustained => vec![Regime::Sustained],
             RegimeChoice::Both => Regime::ALL.to_vec(),
         },
         settings,
-        proposals: arguments.proposals.max(1),
-        budget,
+        proposals: arguments.proposals.unwrap_or(DEFAULT_PROPOSALS[by_suite]).max(1),
+        budget: seconds(arguments.budget)?,
+        shape_budget: seconds(arguments.shape_budget)?,
         command: command_line(),
         progress: progress_bar(),
     };
     let mut printed = 0;
     let mut print_new = |results: &Results| {
-        let new = results.shapes[printed..].iter().map(|shape| table::shape_text(shape) + "\n");
+        let mut new = String::new();
+        for (index, shape) in results.shapes.iter().enumerate().skip(printed) {
+            new += &if is_suite {
+                suite_table::shape_lines(shape, index.checked_sub(1).map(|before| &results.shapes[before]))
+            } else {
+                table::shape_text(shape) + "\n"
+            };
+        }
         printed = results.shapes.len();
-        output::print(&new.collect::<String>())
+        output::print(&new)
     };
     let results = hopper_gemm::bench::run(&options, |results| {
         // A measurement goes on when nobody listens any more, for its results may go to a file.
@@ -180,7 +230,8 @@ fn measure(arguments: &Arguments) -> Result<(), Failure> {
         arguments.json.as_ref().map_or(Ok(()), |path| results.write(path))
     })?;
     print_new(&results)?;
-    output::print(&table::summary_text(&results))?;
+    let summary = if is_suite { suite_table::summary_text(&results) } else { table::summary_text(&results) };
+    output::print(&summary)?;
     if let Some(path) = &arguments.json {
         results.write(path)?;
     }

@@ -100,6 +100,7 @@ impl Failure {
                 | Error::RefusedConfig { .. }
                 | Error::NoProduct { .. }
                 | Error::UnknownEntry { .. }
+                | Error::UnknownGroup { .. }
                 | Error::EmptyProduct { .. } => 2,
                 Error::InnerDimensions { .. }
                 | Error::OutputShape { .. }

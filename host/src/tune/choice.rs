@@ -25,7 +25,7 @@ pub enum Origin {
     /// The request names tile, stages or cluster, and so leaves little to choose.
     Request,
     /// It was measured to be the fastest.
-    Tuned(Answer),
+    Tuned(Box<Answer>),
     /// [`select::select`].
     Default,
 }
@@ -40,7 +40,7 @@ pub fn choose(cache: &Cache, target: &Target, problem: &Problem, request: &Reque
     let is_open = tile.is_none() && stages.is_none() && cluster.is_none();
     let answer = if is_open { cache.find(target, &ShapeClass::of(problem), kernel) } else { None };
     if let Some((answer, config)) = answer.and_then(|answer| Some((answer, answer.config()?))) {
-        return Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(answer.clone()) });
+        return Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(Box::new(answer.clone())) });
     }
     let config = select::select(problem.element(), [problem.m(), problem.n()], request)?;
     Ok(Choice { config, band: None, origin: if is_open { Origin::Default } else { Origin::Request } })
