@@ -1,5 +1,6 @@
 //! Tests of the whole program on a CPU: commands, files, errors and exit codes.
 
+mod bench;
 mod digits;
 mod errors;
 mod info;
@@ -7,3 +8,4 @@ mod kernels;
 mod matmul;
 mod simulator;
 mod support;
+mod tune;

@@ -10,6 +10,7 @@ mod context;
 mod large;
 mod refusals;
 mod support;
+mod tune;
 mod values;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     tests.extend(context::tests());
     tests.extend(large::tests());
     tests.extend(bench::tests());
+    tests.extend(tune::tests());
     let trials = tests
         .into_iter()
         .map(|(name, test)| {

@@ -40,9 +40,13 @@ mod verify;
 #[cfg(feature = "cuda")]
 pub use inputs::Inputs;
 #[cfg(feature = "cuda")]
+pub(crate) use monitor::driver_version;
+#[cfg(feature = "cuda")]
 pub use once::once;
 #[cfg(feature = "cuda")]
 pub use regimes::{Burst, burst, products_for};
+#[cfg(feature = "cuda")]
+pub(crate) use regimes::{Runner, Timer};
 #[cfg(feature = "cuda")]
 pub use run::{Options, Shape, run};
 #[cfg(feature = "cuda")]

@@ -55,6 +55,11 @@ pub struct Facts {
     pub max_clock_mhz: Option<f64>,
 }
 
+/// Version of the driver, where NVML says it.
+pub fn driver_version() -> Option<String> {
+    Nvml::init().ok()?.sys_driver_version().ok()
+}
+
 /// A thread that reads until it is dropped.
 pub struct Monitor {
     readings: Arc<Mutex<Vec<Reading>>>,

@@ -10,6 +10,8 @@ use hopper_gemm::bench::{suite_table, table};
 
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "cuda")]
+use super::progress;
 
 /// Measure kernels beside each other and beside cuBLAS.
 #[derive(Args)]
@@ -209,7 +211,7 @@ fn measure(arguments: &Arguments, suite: Option<Suite>) -> Result<(), Failure> {
         budget: seconds(arguments.budget)?,
         shape_budget: seconds(arguments.shape_budget)?,
         command: command_line(),
-        progress: progress_bar(),
+        progress: progress::steps(),
     };
     let mut printed = 0;
     let mut print_new = |results: &Results| {
@@ -246,11 +248,4 @@ fn measure(arguments: &Arguments, suite: Option<Suite>) -> Result<(), Failure> {
 fn command_line() -> String {
     let arguments = std::env::args().skip(1);
     std::iter::once(env!("CARGO_PKG_NAME").to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
-}
-
-/// A progress bar on the standard error output; hidden where that is not a terminal.
-#[cfg(feature = "cuda")]
-fn progress_bar() -> indicatif::ProgressBar {
-    let style = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
-    indicatif::ProgressBar::new(0).with_style(style.unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()))
 }

@@ -11,6 +11,7 @@ mod output;
 mod progress;
 mod subject;
 mod trace;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Matmul(matmul::Arguments),
     Kernels(kernels::Arguments),
     Bench(Box<bench::Arguments>),
+    #[command(after_help = failure::EXIT_CODES)]
+    Tune(tune::Arguments),
     Info(info::Arguments),
     #[command(after_help = failure::EXIT_CODES)]
     Check(check::Arguments),
@@ -53,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Matmul(arguments) => (matmul::run(&arguments), arguments.json),
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
         Command::Bench(arguments) => (bench::run(&arguments), false),
+        Command::Tune(arguments) => (tune::run(&arguments), arguments.json),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
         Command::Check(arguments) => (check::run(&arguments), arguments.json),
         Command::Trace(arguments) => (trace::run(&arguments), false),

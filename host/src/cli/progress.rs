@@ -58,6 +58,13 @@ fn left(state: &ProgressState, writer: &mut dyn Write) {
     }
 }
 
+/// A bar of steps for what measures on a device: hidden where standard error is not a terminal.
+#[cfg(feature = "cuda")]
+pub fn steps() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
 /// Something that is under way.
 pub struct Task {
     bar: ProgressBar,

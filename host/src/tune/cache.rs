@@ -45,6 +45,14 @@ impl Target {
         Target { device: device.to_string(), driver: driver.to_string(), kernels: Target::kernel_set().to_string() }
     }
 
+    /// Whether the kernels are those of this program, whoever made their machine code.
+    pub fn is_of_this_program(&self) -> bool {
+        self.kernels.trim_end_matches(Target::JIT) == Target::kernel_set()
+    }
+
+    /// What follows the name of the kernels where the driver compiles them.
+    pub const JIT: &str = "-jit";
+
     /// A name for the kernels of this program: a hash of the PTX and the machine code of all of them.
     pub fn kernel_set() -> &'static str {
         static NAME: LazyLock<String> = LazyLock::new(|| {

@@ -19,6 +19,22 @@ pub struct Choice {
     pub origin: Origin,
 }
 
+impl Choice {
+    /// What to launch where nothing was tuned: [`select::select`].
+    ///
+    /// # Errors
+    /// Those of [`select::select`].
+    pub fn untuned(problem: &Problem, request: &Request) -> Result<Choice> {
+        let config = select::select(problem.element(), [problem.m(), problem.n()], request)?;
+        Ok(Choice { config, band: None, origin: if is_open(request) { Origin::Default } else { Origin::Request } })
+    }
+}
+
+/// Whether the request names no more than a kernel.
+fn is_open(request: &Request) -> bool {
+    *request == Request { kernel: request.kernel, ..Request::default() }
+}
+
 /// Where a choice comes from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Origin {
@@ -36,14 +52,13 @@ pub enum Origin {
 /// # Errors
 /// Those of [`select::select`].
 pub fn choose(cache: &Cache, target: &Target, problem: &Problem, request: &Request) -> Result<Choice> {
-    let Request { kernel, tile, stages, cluster } = *request;
-    let is_open = tile.is_none() && stages.is_none() && cluster.is_none();
-    let answer = if is_open { cache.find(target, &ShapeClass::of(problem), kernel) } else { None };
-    if let Some((answer, config)) = answer.and_then(|answer| Some((answer, answer.config()?))) {
-        return Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(Box::new(answer.clone())) });
+    let answer = if is_open(request) { cache.find(target, &ShapeClass::of(problem), request.kernel) } else { None };
+    match answer.and_then(|answer| Some((answer, answer.config()?))) {
+        Some((answer, config)) => {
+            Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(Box::new(answer.clone())) })
+        }
+        None => Choice::untuned(problem, request),
     }
-    let config = select::select(problem.element(), [problem.m(), problem.n()], request)?;
-    Ok(Choice { config, band: None, origin: if is_open { Origin::Default } else { Origin::Request } })
 }
 
 #[cfg(test)]

@@ -26,10 +26,14 @@ mod cache;
 mod choice;
 mod class;
 mod race;
+#[cfg(feature = "cuda")]
+mod run;
 mod space;
 
 pub use cache::{Answer, Cache, FORMAT, Notice, Target};
 pub use choice::{Choice, Origin, choose};
 pub use class::ShapeClass;
 pub use race::{Candidate, End, Outcome, Rules, Standing, Track, race};
+#[cfg(feature = "cuda")]
+pub use run::{Options, Tuned, tune};
 pub use space::{Space, answers};

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use hopper_gemm::tune::Choice;
 use hopper_gemm::{Element, Matrix, cpu};
 
-use super::summary::KernelSummary;
+use super::summary::{Chosen, KernelSummary};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
 
@@ -36,9 +37,9 @@ pub fn on_cpu<T: Element>(
     Ok(Outcome { seconds, runs: 1, device, kernel: None })
 }
 
-/// Puts A·Bᵀ into `c` with the kernel of `config` in the simulator, under as many schedules as asked for.
+/// Puts A·Bᵀ into `c` with the kernel of `choice` in the simulator, under as many schedules as asked for.
 pub fn in_simulator<T: Element>(
-    config: &'static kernels::catalogue::Config,
+    choice: &Choice,
     schedules: u64,
     a: &Matrix<T>,
     b: &Matrix<T>,
@@ -47,7 +48,7 @@ pub fn in_simulator<T: Element>(
 ) -> Result<Outcome, Failure> {
     use sim::{Control, Schedule};
 
-    let simulation = hopper_gemm::simulator::Simulation::new(config, a.view(), b.view())?;
+    let simulation = hopper_gemm::simulator::Simulation::new(choice.config, a.view(), b.view())?;
     let schedules = schedules.max(1);
     let task = progress.task("simulating", Some(1000));
     let start = Instant::now();
@@ -59,7 +60,8 @@ pub fn in_simulator<T: Element>(
     }
     let seconds = start.elapsed().as_secs_f64() / schedules as f64;
     let device = "simulator of a Hopper GPU".to_owned();
-    let kernel = Some(KernelSummary { entry: config.entry, code: "simulated", usage: None });
+    let (entry, chosen) = (choice.config.entry, Chosen::new(choice));
+    let kernel = Some(KernelSummary { entry, code: "simulated", usage: None, chosen });
     Ok(Outcome { seconds, runs: schedules as usize, device, kernel })
 }
 
@@ -67,11 +69,11 @@ pub fn in_simulator<T: Element>(
 #[cfg(feature = "cuda")]
 const RUNS: usize = 10;
 
-/// Puts A·Bᵀ into `c` with the kernel of `config` on CUDA device `index`.
+/// Puts A·Bᵀ into `c` on `device`, with the kernel of `choice`.
 #[cfg(feature = "cuda")]
 pub fn on_cuda<T: Element>(
-    index: u32,
-    config: &'static kernels::catalogue::Config,
+    device: &hopper_gemm::cuda::Device,
+    choice: &Choice,
     a: &Matrix<T>,
     b: &Matrix<T>,
     c: &mut Matrix<T>,
@@ -80,18 +82,20 @@ pub fn on_cuda<T: Element>(
     use super::summary::Usage;
     use hopper_gemm::cuda::{self, DeviceMatrix, Event, Gemm};
 
-    let device = cuda::Device::open(index)?;
     let _task = progress.task(&format!("multiplying on {}", device.info().name), None);
-    let gemm = Gemm::new(&device)?;
+    let gemm = Gemm::new(device)?;
     let stream = device.stream()?;
     let device_a = DeviceMatrix::from_host(&stream, &a.view())?;
     let device_b = DeviceMatrix::from_host(&stream, &b.view())?;
-    let mut device_c = DeviceMatrix::new(&device, c.rows(), c.cols())?;
-    let plan = gemm.plan(config, &device_a, &device_b, &mut device_c)?;
+    let mut device_c = DeviceMatrix::new(device, c.rows(), c.cols())?;
+    let mut plan = gemm.plan(choice.config, &device_a, &device_b, &mut device_c)?;
+    if let Some(band) = choice.band {
+        plan = plan.with_band(band);
+    }
     plan.run(&stream)?;
     let mut times = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
-        let (start, end) = (Event::new(&device)?, Event::new(&device)?);
+        let (start, end) = (Event::new(device)?, Event::new(device)?);
         start.record(&stream)?;
         plan.run(&stream)?;
         end.record(&stream)?;
@@ -102,7 +106,8 @@ pub fn on_cuda<T: Element>(
     let kernel = plan.kernel().map(|kernel| {
         let usage = kernel.usage();
         KernelSummary {
-            entry: config.entry,
+            entry: choice.config.entry,
+            chosen: Chosen::new(choice),
             usage: Some(Usage {
                 registers: usage.registers,
                 blocks_per_multiprocessor: usage.blocks_per_multiprocessor,

@@ -13,6 +13,7 @@ use hopper_gemm::matrix::check_memory;
 use hopper_gemm::npy::{self, Loaded};
 use hopper_gemm::problem;
 use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::tune::Choice;
 use hopper_gemm::{Element, Error, Matrix, Problem, random};
 use kernels::catalogue::{self, Cluster, Kernel, Tile};
 
@@ -73,6 +74,10 @@ pub struct Arguments {
     /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
     #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
     cluster: Option<Cluster>,
+    /// The file of tuned answers, which a GPU uses where no tile, stages or cluster are given [default: that of
+    /// `hopper-gemm tune`]
+    #[arg(long, value_name = "FILE", help_heading = "Computation")]
+    cache: Option<PathBuf>,
     /// Schedules that the simulator runs: the timing model's, then random ones
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Computation")]
     schedules: u64,
@@ -131,21 +136,25 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
 
     let [(a, a_source), (b, b_source)] = inputs::<T>(arguments, progress)?;
     let problem = problem(arguments, &a, &b)?;
-    let config = select::select(T::KIND, [problem.m(), problem.n()], &request)?;
+    let choice = Choice::untuned(&problem, &request)?;
     check_memory_for(&problem, 0)?;
     let mut c = Matrix::<T>::zeros(problem.m(), problem.n())?;
     let mut notes = Vec::new();
     let outcome = match place {
         Place::Cpu => {
             if request != Request::default() {
-                notes.push(format!("{} was not used: kernels run on a GPU", config.entry));
+                notes.push(format!("{} was not used: kernels run on a GPU", choice.config.entry));
             }
             compute::on_cpu(&a, &b, &mut c, progress)?
         }
         Place::Sim if problem.work() != problem::Work::Product => compute::on_cpu(&a, &b, &mut c, progress)?,
-        Place::Sim => compute::in_simulator(config, arguments.schedules, &a, &b, &mut c, progress)?,
+        Place::Sim => compute::in_simulator(&choice, arguments.schedules, &a, &b, &mut c, progress)?,
         #[cfg(feature = "cuda")]
-        Place::Cuda(index) => compute::on_cuda(index, config, &a, &b, &mut c, progress)?,
+        Place::Cuda(index) => {
+            let device = hopper_gemm::cuda::Device::open(index)?;
+            let choice = tuned(&device, &problem, &request, arguments.cache.as_deref(), &mut notes)?;
+            compute::on_cuda(&device, &choice, &a, &b, &mut c, progress)?
+        }
     };
     let check = arguments.check.then(|| compare(place, &a, &b, &c, progress)).transpose()?;
     let out = match &arguments.out {
@@ -186,6 +195,32 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+/// What to launch on `device`: with what the cache of tuned answers says, if it says anything. What is wrong with
+/// the user's own cache is a note, for the product does not need it.
+#[cfg(feature = "cuda")]
+fn tuned(
+    device: &hopper_gemm::cuda::Device,
+    problem: &Problem,
+    request: &Request,
+    cache: Option<&Path>,
+    notes: &mut Vec<String>,
+) -> Result<Choice, Error> {
+    use hopper_gemm::cuda::Prefer;
+    use hopper_gemm::tune::{Cache, Target, choose};
+
+    let (cache, notice) = match (cache, Cache::default_path()) {
+        (Some(path), _) => Cache::read(path)?,
+        (None, Ok(path)) => Cache::read(&path).unwrap_or_else(|error| {
+            notes.push(error.to_string());
+            (Cache::default(), None)
+        }),
+        // A user without a cache folder has no cache.
+        (None, Err(_)) => (Cache::default(), None),
+    };
+    notes.extend(notice.map(|notice| notice.to_string()));
+    choose(&cache, &Target::of(device.info(), Prefer::from_environment()), problem, request)
 }
 
 /// A and B, and where they came from.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use hopper_gemm::check::Report;
 use hopper_gemm::problem::Work;
+use hopper_gemm::tune::{Choice, Origin};
 use hopper_gemm::units;
 use serde::Serialize;
 
@@ -58,6 +59,51 @@ pub struct KernelSummary {
     pub usage: Option<Usage>,
     /// What made the machine code, or took its place.
     pub code: &'static str,
+    pub chosen: Chosen,
+}
+
+/// Why this kernel.
+#[derive(Serialize)]
+pub struct Chosen {
+    /// `request`, `tuning` or `default`.
+    pub by: &'static str,
+    /// Rows of tiles that are taken together.
+    pub band: usize,
+    /// Where it was tuned: for which shapes, and when.
+    #[serde(flatten)]
+    pub tuned: Option<TunedFor>,
+}
+
+/// What an answer of the tuner holds for.
+#[derive(Serialize)]
+pub struct TunedFor {
+    pub class: String,
+    pub date: String,
+}
+
+impl Chosen {
+    /// What is to be said of `choice`.
+    pub fn new(choice: &Choice) -> Chosen {
+        let (by, tuned) = match &choice.origin {
+            Origin::Request => ("request", None),
+            Origin::Default => ("default", None),
+            Origin::Tuned(answer) => {
+                ("tuning", Some(TunedFor { class: answer.class.clone(), date: answer.date.clone() }))
+            }
+        };
+        Chosen { by, band: choice.band.map_or(choice.config.band(), |band| band as usize), tuned }
+    }
+
+    fn text(&self) -> String {
+        let why = match &self.tuned {
+            Some(TunedFor { class, date }) => {
+                format!("tuned for {class} on {}", date.split('T').next().unwrap_or_default())
+            }
+            None if self.by == "default" => "the default for this shape".to_owned(),
+            None => "as asked for".to_owned(),
+        };
+        format!("{why}; tiles in bands of {} rows", self.band)
+    }
 }
 
 /// What a kernel takes of a multiprocessor.
@@ -188,6 +234,7 @@ impl Summary {
                 )
             });
             facts.add("kernel", format!("{}, {usage}{}", kernel.entry, kernel.code));
+            facts.add("kernel", kernel.chosen.text());
         }
         facts.add(
             "time",
