@@ -17,7 +17,10 @@ fn options(kernels: &str, element: Element) -> Result<Options, Failure> {
     Ok(Options {
         device: 0,
         element,
-        shapes: [(512, 256, 256), (129, 200, 65)].map(Shape::from).to_vec(),
+        shapes: vec![
+            Shape::from((512, 256, 256)),
+            Shape { sizes: (129, 200, 65), group: Some(String::from("ragged")) },
+        ],
         arms: ArmSpec::parse_list(kernels, element, &Request::default())?,
         regimes: Regime::ALL.to_vec(),
         settings: Settings {
@@ -50,7 +53,11 @@ fn check(options: &Options) -> Result<(), Failure> {
         Ok(())
     })?;
     ensure!(seen == options.shapes.len(), "{seen} of {} shapes: {:?}", options.shapes.len(), results.incomplete);
-    for shape in &results.shapes {
+    for (shape, asked) in results.shapes.iter().zip(&options.shapes) {
+        ensure!(shape.group == asked.group, "{} is of {:?}", shape.size(), shape.group);
+        // Rows of 65 elements are padded to 72 and rows of 200 are not.
+        let expected = if shape.k == 65 { [72, 72, 200] } else { [256, 256, 256] };
+        ensure!(shape.leading_dimensions == Some(expected), "{:?}", shape.leading_dimensions);
         ensure!(shape.input_sets > 1, "{} fits in the L2 cache and has one set of inputs", shape.size());
         ensure!(shape.arms.len() == options.arms.len(), "{} has {} arms", shape.size(), shape.arms.len());
         for arm in &shape.arms {

@@ -19,6 +19,8 @@ pub struct Runner<'a> {
     /// Products of a burst, and of a chunk of a slot.
     burst: usize,
     chunk: usize,
+    /// What a launch takes of the host, in seconds, where that may matter.
+    launch_seconds: Option<f64>,
 }
 
 /// A chunk of a slot is about so long: long enough that waiting for it costs nothing, short enough that
@@ -26,6 +28,11 @@ pub struct Runner<'a> {
 const CHUNK: Duration = Duration::from_millis(20);
 /// More launches than this fill the driver's queue and gain nothing.
 const MOST_LAUNCHES: usize = 20_000;
+
+/// A product that takes longer than this, in seconds, hides what its launch takes of the host.
+const HIDES_LAUNCHING: f64 = 50e-6;
+/// Launches by which that is measured: fewer than the driver's queue holds.
+const LAUNCHES: usize = 200;
 
 /// How many products of `seconds` each take about `length`.
 pub fn products_for(length: Duration, seconds: f64) -> usize {
@@ -63,7 +70,7 @@ pub fn burst(
 impl<'a> Runner<'a> {
     /// Measures roughly how long `arm` takes, so that bursts and chunks come out at the length wanted.
     pub fn new(arm: Box<dyn Arm + 'a>, sets: usize, stream: &Stream, burst_length: Duration) -> Result<Self> {
-        let mut runner = Runner { arm, sets, next: 0, burst: 0, chunk: 0 };
+        let mut runner = Runner { arm, sets, next: 0, burst: 0, chunk: 0, launch_seconds: None };
         let events = (Event::new(stream.device())?, Event::new(stream.device())?);
         let mut products = 3;
         // Twice: a second look at what is short, with a burst that is not.
@@ -74,7 +81,21 @@ impl<'a> Runner<'a> {
         }
         runner.burst = products;
         runner.chunk = products_for(CHUNK, seconds);
+        if seconds < HIDES_LAUNCHING {
+            let begun = Instant::now();
+            for _ in 0..LAUNCHES {
+                runner.launch(stream)?;
+            }
+            runner.launch_seconds = Some(begun.elapsed().as_secs_f64() / LAUNCHES as f64);
+            stream.synchronize()?;
+        }
         Ok(runner)
+    }
+
+    /// What a launch takes of the host, in seconds, where the product is so short that it may matter: a product
+    /// cannot be measured to take less.
+    pub fn launch_seconds(&self) -> Option<f64> {
+        self.launch_seconds
     }
 
     fn launch(&mut self, stream: &Stream) -> Result<()> {

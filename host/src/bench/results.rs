@@ -14,6 +14,12 @@ use crate::files;
 /// Version of the format: a change that readers must know of raises it.
 pub const FORMAT: u32 = 1;
 
+/// Among the facts of an arm: what a launch takes of the host, in seconds, where the product is so short that it may
+/// matter.
+pub const LAUNCH_SECONDS: &str = "launch_seconds";
+/// A time that is not longer than a launch by more than this factor may be that of launching.
+const LAUNCHING: f64 = 1.1;
+
 /// One run of the benchmark. Times are in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -175,6 +181,14 @@ pub struct Sample {
     pub power_w: Option<f64>,
     /// Energy of one product.
     pub joules: Option<f64>,
+}
+
+impl ArmResults {
+    /// Whether `measured`, of this arm, may be the time of launching and not of the product.
+    pub fn is_launch_bound(&self, measured: &Measurement) -> bool {
+        let launch = self.facts.get(LAUNCH_SECONDS).and_then(Value::as_f64);
+        launch.is_some_and(|launch| measured.seconds.median < LAUNCHING * launch)
+    }
 }
 
 impl ShapeResults {

@@ -14,7 +14,7 @@ use super::arm::{ArmSpec, Tools};
 use super::inputs::Inputs;
 use super::monitor::Monitor;
 use super::regimes::{Runner, Timer};
-use super::results::{ArmResults, Check, FORMAT, Machine, Results, Sample, Settings, ShapeResults};
+use super::results::{ArmResults, Check, FORMAT, LAUNCH_SECONDS, Machine, Results, Sample, Settings, ShapeResults};
 use super::table::Regime;
 use super::verify::Verifier;
 use crate::cuda::{Device, Gemm};
@@ -291,7 +291,10 @@ impl Session<'_> {
                     match results.check {
                         Check::Passed { .. } | Check::NotAProduct => {
                             let burst = Duration::from_secs_f64(settings.burst_s);
-                            Some(Runner::new(arm, inputs.sets(), stream, burst)?)
+                            let runner = Runner::new(arm, inputs.sets(), stream, burst)?;
+                            let launch = runner.launch_seconds().map(|it| (LAUNCH_SECONDS.to_string(), it.into()));
+                            results.facts.extend(launch);
+                            Some(runner)
                         }
                         Check::Failed { .. } => None,
                     }

@@ -26,7 +26,15 @@ fn mark(ratio: &Estimate) -> &'static str {
     }
 }
 
-const LEGEND: &str = "loss: slower than the baseline; LOSS: by more than 5 %";
+/// `launch` where the time of the arm or of the baseline may be that of launching it.
+fn launch_mark(shape: &ShapeResults, arm: &ArmResults, regime: Regime) -> &'static str {
+    let is_bound = |arm: &ArmResults| regime.of(arm).is_some_and(|measured| arm.is_launch_bound(measured));
+    let bound = shape.arms.iter().any(|it| (it.name == arm.name || is_baseline(shape, it)) && is_bound(it));
+    if bound { "launch" } else { "" }
+}
+
+const LEGEND: &str = "loss: slower than the baseline; LOSS: by more than 5 %; launch: one of the two is so short that \
+                      the host cannot launch it faster";
 
 /// What was measured of `shape`, as lines for a terminal: one for each arm and regime beside the baseline, and
 /// before them a heading where `after`, the shape before it, is of another group.
@@ -36,7 +44,7 @@ pub fn shape_lines(shape: &ShapeResults, after: Option<&ShapeResults>) -> String
         let name = shape.group.as_deref().unwrap_or("no group");
         let _ = writeln!(
             out,
-            "{name:<20} {:<9} {:>10} {:>7} {:>6}  {:>8}  {:<25}  arm",
+            "{name:<20} {:<9} {:>10} {:>7} {:>6}  {:>8}  {:<33}  arm",
             "regime", "time", "TFLOPS", "GB/s", "baseline", "ratio"
         );
     }
@@ -51,11 +59,11 @@ pub fn shape_lines(shape: &ShapeResults, after: Option<&ShapeResults>) -> String
         for regime in Regime::ALL {
             let Some(measured) = regime.of(arm) else { continue };
             let baseline = baseline(shape, regime).map_or(String::from("–"), |it| format!("{:.1}", it.tflops));
-            let against =
-                measured.ratio.as_ref().map_or(String::from("–"), |it| format!("{} {}", ratio(it), mark(it)));
+            let marked = |it| [ratio(it).as_str(), mark(it), launch_mark(shape, arm, regime)].join(" ");
+            let against = measured.ratio.as_ref().map_or(String::from("–"), marked);
             let _ = writeln!(
                 out,
-                "{:<20} {:<9} {:>10} {:>7.1} {:>6.0}  {baseline:>8}  {against:<25}  {}",
+                "{:<20} {:<9} {:>10} {:>7.1} {:>6.0}  {baseline:>8}  {against:<33}  {}",
                 shape.size(),
                 regime.name(),
                 units::seconds(measured.seconds.median),
@@ -166,10 +174,12 @@ pub fn markdown(results: &[Results]) -> String {
 }
 
 fn markdown_row(shape: &ShapeResults, arm: &ArmResults) -> String {
-    let against = |measured: Option<&Measurement>| match measured.and_then(|measured| measured.ratio) {
+    let against = |regime: Regime| match regime.of(arm).and_then(|measured| measured.ratio) {
         None => String::from("–"),
-        Some(it) if mark(&it).is_empty() => ratio(&it),
-        Some(it) => format!("**{}** {}", ratio(&it), mark(&it)),
+        Some(it) => {
+            let shown = if mark(&it).is_empty() { ratio(&it) } else { format!("**{}** {}", ratio(&it), mark(&it)) };
+            [shown.as_str(), launch_mark(shape, arm, regime)].join(" ").trim_end().to_string()
+        }
     };
     let group = shape.group.as_deref().unwrap_or("–");
     let first = Regime::ALL.into_iter().find_map(|regime| regime.of(arm));
@@ -188,8 +198,8 @@ fn markdown_row(shape: &ShapeResults, arm: &ArmResults) -> String {
         shape.element,
         shape.size(),
         title(arm),
-        against(arm.rested.as_ref()),
-        against(arm.sustained.as_ref()),
+        against(Regime::Rested),
+        against(Regime::Sustained),
     )
 }
 
@@ -314,6 +324,7 @@ fn tallies<'a>(results: &[&'a Results]) -> Vec<Tally<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::results::LAUNCH_SECONDS;
     use crate::bench::results::tests::example;
 
     /// Two groups: in the first the kernel has 0.8 of the baseline and once is wrong, in the second 1.02 and 0.97.
@@ -393,6 +404,19 @@ mod tests {
             let cells: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
             assert!(cells.iter().all(|&count| count == cells[0]), "{table}");
         }
+    }
+
+    #[test]
+    fn what_the_host_cannot_launch_faster_is_marked() {
+        let mut results = suite();
+        let shape = results.shapes.last_mut().unwrap();
+        let seconds = shape.arms[1].rested.as_ref().unwrap().seconds.median;
+        shape.arms[1].facts.insert(LAUNCH_SECONDS.to_string(), (0.5 * seconds).into());
+        assert!(!shape_lines(shape, None).contains("loss launch"));
+        shape.arms[1].facts.insert(LAUNCH_SECONDS.to_string(), (0.95 * seconds).into());
+        let lines = shape_lines(shape, None);
+        assert!(lines.contains("0.970 (0.970–0.970) loss launch"), "{lines}");
+        assert!(markdown(&[results]).contains("| **0.970 (0.970–0.970)** loss launch |"));
     }
 
     #[test]

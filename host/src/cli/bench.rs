@@ -21,7 +21,7 @@ pub struct Arguments {
     shapes: Vec<String>,
 
     /// Measure the shapes of a suite: of this TOML file, or of the one that the program brings,
-    /// benches/suite.toml. Rounds are fewer and shorter: about 3 seconds a shape, rested, beside cuBLASLt.
+    /// benches/suite.toml. Rounds are fewer and shorter than for --shapes, and every loss is marked.
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["shapes", "quick"])]
     suite: Option<Option<PathBuf>>,
 

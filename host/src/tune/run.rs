@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Pause before each burst: as long as [`crate::bench::Settings::SUITE`]'s.
+    /// Pause before each burst, as in suites ([`crate::bench::results::Settings::SUITE`]).
     pub const PAUSE: Duration = Duration::from_millis(100);
     /// Length of a burst.
     pub const BURST: Duration = Duration::from_millis(10);
