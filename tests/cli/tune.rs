@@ -45,7 +45,7 @@ fn what_is_remembered_is_shown_and_forgotten() {
         "this program",
         "other kernels",
         "2026-11-29",
-        "2 answers in tune.json",
+        "remembered in tune.json",
     ] {
         assert!(shown.contains(part), "`{part}` is missing in\n{shown}");
     }
@@ -103,7 +103,7 @@ fn damaged_and_old_files_are_set_aside_and_said() {
     }
     std::fs::write(&path, "not JSON").unwrap();
     let cleared = folder.run("tune --clear --cache tune.json").succeeded().stdout;
-    assert!(cleared.contains("which had 0 answers") && !path.exists(), "{cleared}");
+    assert!(cleared.contains("(answers: 0)") && !path.exists(), "{cleared}");
 }
 
 #[test]

@@ -211,17 +211,17 @@ fn conditions(results: &Results) -> impl Iterator<Item = String> {
     let fewest = rotated.iter().map(times).fold(f64::INFINITY, f64::min);
     let rotation = (!rotated.is_empty()).then(|| {
         format!(
-            "in {} of {} shapes the launches take their operands by turns from several sets, which together hold at \
-             least {fewest:.1} times the L2 cache of {}",
+            "shapes whose launches take their operands by turns from several sets, which together hold at least \
+             {fewest:.1} times the L2 cache of {}: {} of {}",
+            units::bytes(l2 as u128),
             rotated.len(),
-            results.shapes.len(),
-            units::bytes(l2 as u128)
+            results.shapes.len()
         )
     });
     let is_padded = |shape: &&ShapeResults| shape.leading_dimensions.is_some_and(|[lda, ..]| lda != shape.k);
     let padded = results.shapes.iter().filter(is_padded).count();
     let padding =
-        (padded > 0).then(|| format!("in {padded} shapes the rows of A and B are padded to 16 bytes, for every arm"));
+        (padded > 0).then(|| format!("shapes whose rows of A and B are padded to 16 bytes, for every arm: {padded}"));
     rotation.into_iter().chain(padding)
 }
 
@@ -384,8 +384,8 @@ mod tests {
         let all = (0.8f64 * 1.02 * 0.97).cbrt();
         assert_eq!(row("all")[1..5], ["3 of 4", &format!("{all:.3}"), "2", "1"], "{text}");
         // 32 sets of 1000×1000×1000 are 192 MB of 52.4.
-        assert!(text.contains("in 2 of 4 shapes") && text.contains("3.7 times the L2 cache of 50.0 MiB"), "{text}");
-        assert!(text.contains("in 1 shapes the rows of A and B are padded"), "{text}");
+        assert!(text.contains("3.7 times the L2 cache of 50.0 MiB: 2 of 4"), "{text}");
+        assert!(text.contains("rows of A and B are padded to 16 bytes, for every arm: 1"), "{text}");
     }
 
     #[test]

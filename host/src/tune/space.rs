@@ -4,7 +4,7 @@ use kernels::catalogue::{COMPILED, Config, Kernel, REFUSED, Refusal};
 
 use super::cache::{Answer, Target};
 use super::class::ShapeClass;
-use super::race::{Candidate, Outcome, Standing};
+use super::race::{Candidate, End, Outcome, Standing};
 use crate::error::{Error, Result};
 use crate::problem::Problem;
 use crate::select::{self, Request};
@@ -111,7 +111,9 @@ pub fn answers(space: &Space, outcome: &Outcome, target: &Target, date: &str) ->
     let class = ShapeClass::of(space.problem()).to_string();
     let answer = |kernel: Option<Kernel>| -> Option<Answer> {
         let fastest = outcome.fastest(kernel)?;
-        let default = space.default_of(kernel).and_then(|default| outcome.of(&default));
+        // One whose product is wrong is not to be compared with.
+        let has_finished = |standing: &&Standing| standing.end == End::Finished;
+        let default = space.default_of(kernel).and_then(|default| outcome.of(&default)).filter(has_finished);
         Some(Answer {
             target: target.clone(),
             class: class.clone(),
@@ -207,6 +209,19 @@ mod tests {
         assert!(found.iter().all(|answer| answer.config().is_some()));
         let of_all = found.iter().find(|answer| answer.kernel.is_none()).unwrap();
         assert!(found.iter().all(|answer| of_all.seconds <= answer.seconds));
+    }
+
+    #[test]
+    fn a_default_that_is_wrong_is_not_compared_with() {
+        let one = space(4096, &[Kernel::V3]);
+        let default = one.defaults()[0];
+        let mut fake = Fake::new(|candidate: &Candidate| if *candidate == default { 1e-6 } else { 1e-3 });
+        fake.wrong = vec![default.config.entry];
+        let (starters, rules) = (one.starters(), Rules::default());
+        let outcome = race(&starters, &[default], |_| Vec::new(), &mut fake, &rules, &ProgressBar::hidden()).unwrap();
+        let found = answers(&one, &outcome, &target(), "2026-11-29T12:00:00Z");
+        assert_ne!(found[0].entry, default.config.entry);
+        assert_eq!(found[0].default_seconds, None);
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn duration(options: &Options) -> String {
     let first: Duration = options.spaces.iter().map(|space| options.first_round(space)).sum();
     let candidates: usize = options.spaces.iter().map(|space| space.starters().len()).sum();
     format!(
-        "{candidates} configurations of {} shapes: about {:.0} s to measure each once, at most {:.0} s in all (--budget)",
+        "configurations: {candidates}, shapes: {}; about {:.0} s to measure each once, at most {:.0} s in all (--budget)",
         options.spaces.len(),
         first.as_secs_f64(),
         options.budget.as_secs_f64(),

@@ -105,7 +105,7 @@ fn show(path: PathBuf, json: bool) -> Result<(), Failure> {
         output::print(&format!("nothing is remembered in {shown}\n"))?;
         return Ok(());
     }
-    output::print(&format!("{}\n{} answers in {shown}\n", answers_text(cache.answers()), cache.answers().len()))?;
+    output::print(&format!("{}\nremembered in {shown}\n", answers_text(cache.answers())))?;
     Ok(())
 }
 
@@ -153,7 +153,7 @@ fn clear(path: PathBuf, json: bool) -> Result<(), Failure> {
     let shown = path.display();
     output::print(&match removed {
         None => format!("nothing is remembered in {shown}\n"),
-        Some(count) => format!("removed {shown}, which had {count} answers\n"),
+        Some(count) => format!("removed {shown} (answers: {count})\n"),
     })?;
     Ok(())
 }
