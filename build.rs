@@ -28,6 +28,8 @@ const KERNEL_FLAGS: &[&str] = &[
     "-Ctarget-cpu=sm_90a",
     // The `.s` file is the product; there is nothing to link.
     "-Clinker=true",
+    // Loops are unrolled in the source or not at all: the gate counts the tensor-core instructions.
+    "-Cllvm-args=-unroll-runtime=false",
     // Lines of the Rust source in the PTX, for profilers and the simulator.
     "-Cdebuginfo=line-directives-only",
     "-Zunstable-options",
@@ -196,7 +198,7 @@ struct Tools {
 struct Assembled {
     cubin: PathBuf,
     registers: usize,
-    hgmma: Option<usize>,
+    mma: Option<usize>,
 }
 
 /// What became of a module: its machine code, absent where there is no ptxas; or what is wrong with it.
@@ -265,43 +267,43 @@ fn assemble_one(tools: &Tools, module: &Finished, store: &Path, versions: &[Stri
     (&module.text, versions).hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
     let kept = fs::read_to_string(file("gate")).ok().and_then(|text| read_record(&text, &key));
-    let (report, hgmma) = match kept.filter(|_| file("cubin").is_file()) {
+    let (report, mma) = match kept.filter(|_| file("cubin").is_file()) {
         Some(kept) => kept,
         None => {
             let say = |error: GateError| error.to_string();
             let report = ptxas::assemble(ptxas, entry, &file("ptx"), &file("cubin")).map_err(say)?;
-            let hgmma = match &tools.nvdisasm {
-                Some(nvdisasm) => Some(ptxas::count_hgmma(nvdisasm, &file("cubin")).map_err(say)?),
+            let mma = match &tools.nvdisasm {
+                Some(nvdisasm) => Some(ptxas::count_mma(nvdisasm, &file("cubin")).map_err(say)?),
                 None => None,
             };
-            write_if_changed(&file("gate"), write_record(&key, &report, hgmma).as_bytes())?;
-            (report, hgmma)
+            write_if_changed(&file("gate"), write_record(&key, &report, mma).as_bytes())?;
+            (report, mma)
         }
     };
     let config = catalogue::by_entry(entry).ok_or_else(|| format!("{entry} is not in the catalogue"))?;
-    ptxas::gate(entry, &report, hgmma, config.hgmma_count()).map_err(|error| error.to_string())?;
-    Ok(Some(Assembled { cubin: file("cubin"), registers: report.registers, hgmma }))
+    ptxas::gate(entry, &report, mma, config.mma_count()).map_err(|error| error.to_string())?;
+    Ok(Some(Assembled { cubin: file("cubin"), registers: report.registers, mma }))
 }
 
-fn write_record(key: &str, report: &Report, hgmma: Option<usize>) -> String {
+fn write_record(key: &str, report: &Report, mma: Option<usize>) -> String {
     let Report { registers, stack, spills, warnings } = report;
-    let hgmma = hgmma.map_or("-".to_owned(), |count| count.to_string());
-    format!("{key} {registers} {stack} {spills} {hgmma}\n{}", warnings.join("\n"))
+    let mma = mma.map_or("-".to_owned(), |count| count.to_string());
+    format!("{key} {registers} {stack} {spills} {mma}\n{}", warnings.join("\n"))
 }
 
 /// The record under `key`, if it is that and whole.
 fn read_record(text: &str, key: &str) -> Option<(Report, Option<usize>)> {
     let (first, warnings) = text.split_once('\n')?;
     let words: Vec<&str> = first.split(' ').collect();
-    let [recorded, registers, stack, spills, hgmma] = words[..] else { return None };
+    let [recorded, registers, stack, spills, mma] = words[..] else { return None };
     let report = Report {
         registers: registers.parse().ok()?,
         stack: stack.parse().ok()?,
         spills: spills.parse().ok()?,
         warnings: warnings.lines().map(str::to_owned).collect(),
     };
-    let hgmma = if hgmma == "-" { None } else { Some(hgmma.parse().ok()?) };
-    (recorded == key).then_some((report, hgmma))
+    let mma = if mma == "-" { None } else { Some(mma.parse().ok()?) };
+    (recorded == key).then_some((report, mma))
 }
 
 fn write_if_changed(path: &Path, contents: &[u8]) -> Result<(), String> {
@@ -319,7 +321,7 @@ fn write_modules(out: &Path, finished: &[Finished], assembled: &[Option<Assemble
         let EntrySpec { name, threads, min_blocks, cluster, shared_bytes } = &module.spec;
         let ptx = out.join(format!("{name}.ptx"));
         write_if_changed(&ptx, module.text.as_bytes())?;
-        let (mut cubin, mut registers, mut hgmma) = ("None".to_owned(), "None".to_owned(), "None".to_owned());
+        let (mut cubin, mut registers, mut mma) = ("None".to_owned(), "None".to_owned(), "None".to_owned());
         if let Some(assembled) = assembled {
             let copy = out.join(format!("{name}.cubin"));
             let bytes = fs::read(&assembled.cubin)
@@ -327,14 +329,14 @@ fn write_modules(out: &Path, finished: &[Finished], assembled: &[Option<Assemble
             write_if_changed(&copy, &bytes)?;
             cubin = format!("Some(include_bytes!({copy:?}))");
             registers = format!("Some({})", assembled.registers);
-            hgmma = format!("{:?}", assembled.hgmma);
+            mma = format!("{:?}", assembled.mma);
         }
         let params: Vec<usize> = module.parameters.iter().map(|parameter| parameter.bytes).collect();
         let _ = writeln!(
             text,
             "    Module {{ entry: {name:?}, ptx: include_str!({ptx:?}), cubin: {cubin}, params: &{params:?}, threads: \
              {threads}, shared_bytes: {shared_bytes}, cluster: {cluster}, min_blocks: {min_blocks}, registers: \
-             {registers}, hgmma: {hgmma} }},"
+             {registers}, mma: {mma} }},"
         );
     }
     text.push_str("]\n");

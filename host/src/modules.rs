@@ -22,7 +22,7 @@ pub struct Module {
     /// Registers of a thread in `cubin`.
     pub registers: Option<usize>,
     /// Tensor-core instructions in `cubin`, where a disassembler was there to count them.
-    pub hgmma: Option<usize>,
+    pub mma: Option<usize>,
 }
 
 /// Every compiled kernel, in the order of the catalogue.

@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, persistent, v3, v4, v5};
+use crate::matmul::{ceiling, persistent, v0, v1, v2, v3, v4, v5};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
@@ -136,6 +136,12 @@ impl Swizzle {
 /// A kernel of the ladder. Each has one file under `kernels/src/matmul/`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Kernel {
+    /// TMA loads, `ldmatrix` and `mma.sync`.
+    V0,
+    /// `wgmma` in place of `mma.sync`.
+    V1,
+    /// A ring of stages, filled ahead; block-wide barriers.
+    V2,
     /// Warp-specialised: one TMA producer warp, one consumer warpgroup, full and empty barriers.
     V3,
     /// The pipeline as a type; one wgmma group in flight.
@@ -150,11 +156,15 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 5] = [Kernel::V3, Kernel::V4, Kernel::V5, Kernel::Persistent, Kernel::Ceiling];
+    pub const ALL: [Kernel; 8] =
+        [Kernel::V0, Kernel::V1, Kernel::V2, Kernel::V3, Kernel::V4, Kernel::V5, Kernel::Persistent, Kernel::Ceiling];
 
     /// The name used in entry names and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
+            Kernel::V0 => "v0",
+            Kernel::V1 => "v1",
+            Kernel::V2 => "v2",
             Kernel::V3 => "v3",
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
@@ -166,6 +176,9 @@ impl Kernel {
     /// One line that says what the kernel is.
     pub const fn summary(self) -> &'static str {
         match self {
+            Kernel::V0 => "TMA loads, then ldmatrix and mma.sync; nothing overlaps",
+            Kernel::V1 => "v0 with wgmma, which reads its operands from shared memory",
+            Kernel::V2 => "v1 with a ring of stages that is filled ahead; all warps meet twice a turn",
             Kernel::V3 => {
                 "warp-specialised: a TMA producer warp feeds one consumer warpgroup through full and empty barriers"
             }
@@ -183,6 +196,9 @@ impl Kernel {
     /// Warps that only move data, and warpgroups that only compute.
     pub const fn roles(self) -> Roles {
         match self {
+            Kernel::V0 => Roles { producer_warps: 0, consumer_warpgroups: v0::CONSUMERS },
+            Kernel::V1 => Roles { producer_warps: 0, consumer_warpgroups: v1::CONSUMERS },
+            Kernel::V2 => Roles { producer_warps: 0, consumer_warpgroups: v2::CONSUMERS },
             Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
@@ -212,7 +228,8 @@ impl Kernel {
 /// How the threads of a block divide the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Roles {
-    /// Warps that issue TMA loads and compute nothing. They come after the consumers.
+    /// Warps that issue TMA loads and compute nothing. They come after the consumers. None where one of the
+    /// consumers' threads issues them.
     pub producer_warps: usize,
     /// Warpgroups that issue wgmma and store C.
     pub consumer_warpgroups: usize,
@@ -309,6 +326,9 @@ impl Config {
     /// unless a launch says otherwise.
     pub const fn band(&self) -> usize {
         match self.kernel {
+            Kernel::V0 => v0::BAND,
+            Kernel::V1 => v1::BAND,
+            Kernel::V2 => v2::BAND,
             Kernel::V3 => v3::BAND,
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
@@ -324,10 +344,12 @@ impl Config {
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
         let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
-        if self.kernel.stores_by_tma() {
-            ring.with_staging(self.kernel.roles().consumer_warpgroups, self.element.bytes(), self.tile.n)
+        let ring = if self.kernel.roles().producer_warps == 0 { ring.without_empty_barriers() } else { ring };
+        let (warpgroups, bytes) = (self.kernel.roles().consumer_warpgroups, self.element.bytes());
+        if self.kernel.is_persistent() {
+            ring.with_staging(warpgroups, bytes, self.tile.n)
         } else {
-            ring
+            ring.with_overlaid_staging(warpgroups, bytes, self.tile.n)
         }
     }
 
@@ -353,7 +375,10 @@ impl Config {
         let cluster = self.cluster.blocks();
         let clusters_at_once = multiprocessors * self.min_blocks() / cluster;
         let at_once = if clusters_at_once == 0 { cluster } else { clusters_at_once * cluster } as u64;
-        if blocks < at_once { blocks } else { at_once }
+        // No more blocks than finish in as many turns: with 512 tiles on 132 multiprocessors, 128 blocks take
+        // four turns as 132 would, and the power that four more would use while they wait goes to the clock.
+        let turns = blocks.div_ceil(at_once);
+        if turns == 0 { 0 } else { blocks.div_ceil(turns).next_multiple_of(cluster as u64) }
     }
 
     /// The swizzle of both operands' tiles.
@@ -415,13 +440,15 @@ impl Config {
         if per_warp < REGISTERS_PER_THREAD { per_warp } else { REGISTERS_PER_THREAD }
     }
 
-    /// HGMMA instructions that the machine code must hold: one for each 64 rows that a warpgroup computes
-    /// and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring.
-    pub const fn hgmma_count(&self) -> usize {
+    /// Tensor-core instructions that the machine code must hold: one HGMMA for each 64 rows that a warpgroup
+    /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring. v0 has HMMA
+    /// instead, one for each 8 columns of 16 rows.
+    pub const fn mma_count(&self) -> usize {
         let fragments = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
         let copies = match self.kernel {
+            Kernel::V0 => self.tile.n / 8,
             Kernel::V3 => self.stages,
-            Kernel::V4 | Kernel::V5 | Kernel::Persistent | Kernel::Ceiling => 1,
+            Kernel::V1 | Kernel::V2 | Kernel::V4 | Kernel::V5 | Kernel::Persistent | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
     }
@@ -442,9 +469,17 @@ impl Config {
 }
 
 /// The spaces of the kernels, each a list of products.
-const COMPILED_SPACES: &[&[&[Config]]] =
-    &[v3::COMPILED, v4::COMPILED, v5::COMPILED, persistent::COMPILED, ceiling::COMPILED];
-const REFUSED_SPACES: &[&[&[Config]]] = &[v3::REFUSED, v4::REFUSED, v5::REFUSED];
+const COMPILED_SPACES: &[&[&[Config]]] = &[
+    v0::COMPILED,
+    v1::COMPILED,
+    v2::COMPILED,
+    v3::COMPILED,
+    v4::COMPILED,
+    v5::COMPILED,
+    persistent::COMPILED,
+    ceiling::COMPILED,
+];
+const REFUSED_SPACES: &[&[&[Config]]] = &[v0::REFUSED, v1::REFUSED, v2::REFUSED, v3::REFUSED, v4::REFUSED, v5::REFUSED];
 
 /// Every configuration that is compiled, in the order of the ladder.
 pub const COMPILED: &[Config] = &flatten::<{ count(COMPILED_SPACES) }>(COMPILED_SPACES);

@@ -1,10 +1,18 @@
 //! From accumulators to C.
+//!
+//! A thread holds pairs of neighbouring columns, so that four lanes hold 16 contiguous bytes of a row, and
+//! stored as they are a warp's 32-bit words touch eight rows, half a sector in each. So the tile goes
+//! through shared memory: `stmatrix` writes a slab of it, swizzled, from which whole rows are stored, 16 bytes
+//! a lane or by TMA.
 
-use crate::catalogue::{Swizzle, WARPGROUP};
+use crate::catalogue::{Swizzle, WARP, WARPGROUP};
 use crate::ptx::wgmma::Mma;
-use crate::ptx::{barrier, fence, matrix, sreg, tma};
+use crate::ptx::{barrier, fence, matrix, shared, sreg, tma};
 use crate::shared::{SLAB_ROWS, STAGING_BUFFERS, slab_columns};
-use crate::unroll::{unroll, unroll_wide};
+use crate::unroll::unroll;
+
+/// Rows of a slab that one warp of the warpgroup holds.
+const WARP_ROWS: usize = SLAB_ROWS / (WARPGROUP / WARP);
 
 /// A view of C, row-major, with the bounds that a store must respect.
 #[derive(Clone, Copy)]
@@ -19,12 +27,16 @@ pub struct Output {
     pub ldc: u64,
 }
 
+/// Eight elements, as one lane stores them.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Chunk([u32; 4]);
+
 impl Output {
-    /// Whether columns `column` to `column + width` all lie in C and two neighbours at an even column may
-    /// be stored as one 32-bit word, for which all rows must start at a multiple of four bytes.
+    /// Whether all rows of C start at a multiple of 16 bytes.
     #[inline(always)]
-    fn takes_pairs(&self, column: u32, width: u32) -> bool {
-        (self.c as u64 | (self.ldc * 2)) & 3 == 0 && column + width <= self.n
+    fn takes_chunks(&self) -> bool {
+        (self.c as u64 | (self.ldc * 2)) & 15 == 0
     }
 
     /// Whether TMA can write C: it starts, and its rows start and end, at multiples of 16 bytes.
@@ -33,64 +45,14 @@ impl Output {
     /// elements 130 to 135 of each row were overwritten (H200, found by the guard bytes of the GPU tests).
     #[inline(always)]
     pub fn takes_tma(&self) -> bool {
-        (self.c as u64 | (self.ldc * 2) | (self.n as u64 * 2)) & 15 == 0
+        self.takes_chunks() && self.n.is_multiple_of(8)
     }
-}
-
-/// Stores the accumulators of one warpgroup's 64×N fragment, whose first element is row `row`, column
-/// `column` of C, rounding each to the element type. Rows and columns outside C are not stored.
-///
-/// A thread holds pairs of neighbouring columns. Where the fragment lies inside C's columns, a pair goes
-/// out as one 32-bit word, so that four lanes write 16 contiguous bytes; at the right edge, and where C
-/// is not aligned for that, each element is stored on its own.
-///
-/// # Safety
-/// The 128 threads of a warpgroup call it together, no MMA on `d` is in flight, `row` and `column` are
-/// multiples of 8, and `out` describes memory that this block alone writes in the fragment's area.
-#[inline(always)]
-pub unsafe fn store_direct<E: Mma<N>, const N: usize>(d: &E::Accumulators, out: &Output, row: u32, column: u32) {
-    let thread = sreg::thread() % 128;
-    let (warp, lane) = (thread / 32, thread % 32);
-    let row = row + 16 * warp + lane / 4;
-    let first = column + 2 * (lane % 4);
-    let pairs = out.takes_pairs(column, N as u32);
-    // The two rows of a thread, eight apart (see `Mma::Accumulators`).
-    unroll!(HALF in 0..2 => {
-        let row = row + 8 * HALF as u32;
-        if row < out.m {
-        // SAFETY: row < m, so the row lies in C; of its columns only those below n are written. The
-        // accumulator indices stay below N / 2, the length of `d`.
-        unsafe {
-            let c = out.c.add(row as usize * out.ldc as usize + first as usize);
-            let pair = |octet: usize| {
-                let i = 4 * octet + 2 * HALF;
-                E::pack(*d.as_ref().get_unchecked(i), *d.as_ref().get_unchecked(i + 1))
-            };
-            if pairs {
-                unroll_wide!(OCTET in 0..N / 8 => {
-                    c.add(8 * OCTET).cast::<u32>().write(pair(OCTET));
-                });
-            } else {
-                unroll_wide!(OCTET in 0..N / 8 => {
-                    let packed = pair(OCTET);
-                    let left = first + 8 * OCTET as u32;
-                    if left < out.n {
-                        c.add(8 * OCTET).write(packed as u16);
-                    }
-                    if left + 1 < out.n {
-                        c.add(8 * OCTET + 1).write((packed >> 16) as u16);
-                    }
-                });
-            }
-        }
-        }
-    });
 }
 
 /// The staging buffers of one warpgroup for tiles of `N` columns.
 ///
 /// A slab of 64 rows and [`slab_columns`] columns is written into one of them, with the swizzle of its
-/// rows, and stored by TMA while the next slab is written into the other.
+/// rows, and stored while the next slab is written into the other.
 pub struct Staging<const N: usize> {
     /// Shared address of the first buffer.
     buffers: u32,
@@ -111,6 +73,14 @@ impl<const N: usize> Staging<N> {
         Staging { buffers, buffer_bytes, next: 0, warpgroup }
     }
 
+    /// Shared address of the buffer whose turn it is.
+    #[inline(always)]
+    fn take_buffer(&mut self) -> u32 {
+        let buffer = self.buffers + self.next * self.buffer_bytes;
+        self.next = (self.next + 1) % STAGING_BUFFERS as u32;
+        buffer
+    }
+
     /// Waits for the other threads of the warpgroup.
     ///
     /// # Safety
@@ -127,54 +97,133 @@ impl<const N: usize> Staging<N> {
         }
     }
 
-    /// Stores the accumulators of a 64×N fragment to row `row`, column `column` of C. Rows and columns outside
-    /// C are not stored. Returns before the stores are done.
+    /// Writes slab `SLAB` of a 64×N fragment into the buffer at `buffer`: this warp its 16 rows.
     ///
     /// # Safety
-    /// The 128 threads of the warpgroup call it together, no MMA on `d` is in flight, and `c_map` is the
-    /// generic address of C's tensor map with the box and swizzle of a slab.
+    /// All lanes of the warp call it together, no MMA on `d` is in flight, and nobody else uses these rows
+    /// of the buffer.
     #[inline(always)]
-    pub unsafe fn store<E: Mma<N>>(&mut self, d: &E::Accumulators, c_map: u64, row: u32, column: u32) {
+    unsafe fn write_slab<E: Mma<N>, const SLAB: usize>(d: &E::Accumulators, buffer: u32) {
         let columns = const { slab_columns(N) };
         let swizzle = const { Swizzle::of_row_bytes(slab_columns(N) * E::BYTES) };
         let thread = sreg::thread() % WARPGROUP as u32;
-        let (warp, lane) = (thread / 32, thread % 32);
+        let (warp, lane) = (thread / WARP as u32, thread % WARP as u32);
         // One stmatrix takes four 8×8 matrices: rows 0–7 and 8–15 of an octet of columns, then of the next.
         // This lane gives the address of one row of one of them.
-        let lane_row = 16 * warp + lane % 8 + 8 * (lane / 8 % 2);
+        let lane_row = WARP_ROWS as u32 * warp + lane % 8 + 8 * (lane / 8 % 2);
         let lane_octet = lane / 16;
+        unroll!(PAIR in 0..slab_columns(N) / 16 => {
+            let i = 4 * (SLAB * columns / 8 + 2 * PAIR);
+            let offset = lane_row as usize * columns * E::BYTES + (2 * PAIR + lane_octet as usize) * 16;
+            // SAFETY: `i` + 7 is below N / 2, the length of `d`; the address lies in this warp's rows.
+            unsafe {
+                let packed =
+                    |j: usize| E::pack(*d.as_ref().get_unchecked(i + j), *d.as_ref().get_unchecked(i + j + 1));
+                matrix::store_x4(
+                    buffer + swizzle.apply(offset) as u32,
+                    [packed(0), packed(2), packed(4), packed(6)],
+                );
+            }
+        });
+    }
+
+    /// Stores this warp's 16 rows of the slab at `buffer` to row `row`, column `column` of C, without what
+    /// lies outside C.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it together, and see what was written. `column` is a multiple of 8, and `out`
+    /// describes memory that this warp alone writes in the slab's area.
+    #[inline(always)]
+    unsafe fn copy_slab<E: Mma<N>>(out: &Output, buffer: u32, row: u32, column: u32) {
+        let columns = const { slab_columns(N) as u32 };
+        let swizzle = const { Swizzle::of_row_bytes(slab_columns(N) * E::BYTES) };
+        let thread = sreg::thread() % WARPGROUP as u32;
+        let (warp, lane) = (thread / WARP as u32, thread % WARP as u32);
+        let rows = warp * WARP_ROWS as u32;
+        let address = |row: u32, column: u32| {
+            let offset = (row * columns + column) as usize * E::BYTES;
+            buffer + swizzle.apply(offset) as u32
+        };
+        // SAFETY: only elements of rows below m and columns below n are written; the addresses in shared
+        // memory lie in this warp's rows.
+        unsafe {
+            let element = |row: u32, column: u32| out.c.add(row as usize * out.ldc as usize + column as usize);
+            if out.takes_chunks() && column + columns <= out.n {
+                // Eight elements a lane, and as many rows at once as the warp's lanes cover.
+                let (lanes, at_once) = const { (slab_columns(N) as u32 / 8, 8 * WARP / slab_columns(N)) };
+                let lane_column = lane % lanes * 8;
+                unroll!(GROUP in 0..WARP_ROWS * slab_columns(N) / (8 * WARP) => {
+                    let in_slab = rows + (GROUP * at_once) as u32 + lane / lanes;
+                    let chunk = shared::load_x4(address(in_slab, lane_column));
+                    if row + in_slab < out.m {
+                        element(row + in_slab, column + lane_column).cast::<Chunk>().write(Chunk(chunk));
+                    }
+                });
+            } else {
+                // One element a lane, so that even rows without alignment are written side by side.
+                for in_slab in rows..rows + WARP_ROWS as u32 {
+                    unroll!(PART in 0..slab_columns(N) / WARP => {
+                        let lane_column = (PART * WARP) as u32 + lane;
+                        if row + in_slab < out.m && column + lane_column < out.n {
+                            element(row + in_slab, column + lane_column).write(shared::load_u16(address(in_slab, lane_column)));
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Stores the accumulators of a 64×N fragment to row `row`, column `column` of C, rounding each to the
+    /// element type. Rows and columns outside C are not stored. Each warp works on its own.
+    ///
+    /// # Safety
+    /// The 128 threads of the warpgroup call it, each warp converged; no MMA on `d` is in flight; nobody else
+    /// uses the buffers. `column` is a multiple of 8, and `out` describes memory that this warpgroup alone
+    /// writes in the fragment's area.
+    #[inline(always)]
+    pub unsafe fn store<E: Mma<N>>(&mut self, d: &E::Accumulators, out: &Output, row: u32, column: u32) {
         unroll!(SLAB in 0..N / slab_columns(N) => {
-            let buffer = self.buffers + self.next * self.buffer_bytes;
-            self.next = (self.next + 1) % STAGING_BUFFERS as u32;
+            let buffer = self.take_buffer();
+            // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
+            // slabs ago, and its lanes have met since.
+            unsafe {
+                Self::write_slab::<E, SLAB>(d, buffer);
+                barrier::sync_warp();
+                Self::copy_slab::<E>(out, buffer, row, column + (SLAB * slab_columns(N)) as u32);
+            }
+        });
+    }
+
+    /// As [`Staging::store`], by TMA, and returns before the stores are done: [`Staging::finish`] waits for them.
+    ///
+    /// # Safety
+    /// As [`Staging::store`], with the whole warpgroup together; and `c_map` is the generic address of C's tensor
+    /// map with the box and swizzle of a slab.
+    #[inline(always)]
+    pub unsafe fn store_by_tma<E: Mma<N>>(&mut self, d: &E::Accumulators, c_map: u64, row: u32, column: u32) {
+        let first = sreg::thread().is_multiple_of(WARPGROUP as u32);
+        unroll!(SLAB in 0..N / slab_columns(N) => {
+            let buffer = self.take_buffer();
             // SAFETY: the warpgroup is together. Its first thread issues all of its stores, so what that thread
             // waits for is free for all after the barrier; the fence and the second barrier make all writes
             // visible to TMA before it is told to read them.
             unsafe {
-                if thread == 0 {
+                if first {
                     tma::wait_read::<{ STAGING_BUFFERS as u32 - 1 }>();
                 }
                 self.sync();
-                unroll!(PAIR in 0..slab_columns(N) / 16 => {
-                    let i = 4 * (SLAB * columns / 8 + 2 * PAIR);
-                    let packed =
-                        |j: usize| E::pack(*d.as_ref().get_unchecked(i + j), *d.as_ref().get_unchecked(i + j + 1));
-                    let offset = lane_row as usize * columns * E::BYTES + (2 * PAIR + lane_octet as usize) * 16;
-                    matrix::store_x4(
-                        buffer + swizzle.apply(offset) as u32,
-                        [packed(0), packed(2), packed(4), packed(6)],
-                    );
-                });
+                Self::write_slab::<E, SLAB>(d, buffer);
                 fence::proxy_async();
                 self.sync();
-                if thread == 0 {
-                    tma::store_2d(c_map, (column + (SLAB * columns) as u32) as i32, row as i32, buffer);
+                if first {
+                    tma::store_2d(c_map, (column + (SLAB * slab_columns(N)) as u32) as i32, row as i32, buffer);
                     tma::commit_group();
                 }
             }
         });
     }
 
-    /// Waits until this thread's stores are done; the block must not exit before.
+    /// Waits until this thread's stores by TMA are done; the block must not exit before.
     #[inline(always)]
     pub fn finish(self) {
         tma::wait::<0>();

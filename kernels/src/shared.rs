@@ -5,13 +5,17 @@ use crate::catalogue::Tile;
 /// Bytes of an mbarrier object (PTX ISA, "Size and alignment of mbarrier object").
 pub const MBARRIER_BYTES: usize = 8;
 
-/// A ring of stages, each a tile of A and then a tile of B, followed by the staging buffers
-/// of the epilogue, if any, and the two barriers of each stage.
+/// A ring of stages, each a tile of A and then a tile of B, followed by the staging buffers of the epilogue
+/// and the barriers of each stage.
 ///
 /// ```text
 /// 0                                                     barriers()
 /// | A 0 | B 0 | A 1 | B 1 | … | A S-1 | B S-1 | staging | full 0 … full S-1 | empty 0 … empty S-1 |
 /// ```
+///
+/// A block that computes one tile has no use for the ring once it stores that tile, so its staging buffers
+/// lie over the stages ([`RingLayout::with_overlaid_staging`]). Kernels whose threads all wait for each other
+/// have no empty barriers ([`RingLayout::without_empty_barriers`]).
 ///
 /// Offsets are in bytes from the start of the block's dynamic shared memory, which is aligned to 1024
 /// bytes as the 128-byte swizzle requires. Every tile is a multiple of 1024 bytes, so every tile is
@@ -26,6 +30,10 @@ pub struct RingLayout {
     pub stages: usize,
     /// Bytes of the staging buffers.
     pub staging_bytes: usize,
+    /// Whether the staging buffers lie over the stages and not behind them.
+    pub staging_overlaid: bool,
+    /// Whether each stage has an empty barrier beside its full one.
+    pub empty_barriers: bool,
 }
 
 /// Columns of the slabs in which a tile of `n` columns goes through a staging buffer: 64 where they
@@ -49,13 +57,23 @@ impl RingLayout {
             a_bytes.is_multiple_of(1024) && b_bytes.is_multiple_of(1024),
             "tiles must keep each other aligned to 1024 bytes"
         );
-        RingLayout { a_bytes, b_bytes, stages, staging_bytes: 0 }
+        RingLayout { a_bytes, b_bytes, stages, staging_bytes: 0, staging_overlaid: false, empty_barriers: true }
     }
 
     /// The same with staging buffers for `warpgroups` warpgroups whose tiles have `n` columns.
     pub const fn with_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
         let buffer = SLAB_ROWS * slab_columns(n) * element_bytes;
         RingLayout { staging_bytes: warpgroups * STAGING_BUFFERS * buffer, ..self }
+    }
+
+    /// As [`RingLayout::with_staging`], in the memory of the stages.
+    pub const fn with_overlaid_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
+        RingLayout { staging_overlaid: true, ..self.with_staging(warpgroups, element_bytes, n) }
+    }
+
+    /// The same with full barriers only.
+    pub const fn without_empty_barriers(self) -> RingLayout {
+        RingLayout { empty_barriers: false, ..self }
     }
 
     /// Bytes of one stage: what its full barrier expects.
@@ -75,12 +93,13 @@ impl RingLayout {
 
     /// Offset of the staging buffers.
     pub const fn staging(&self) -> usize {
-        self.stages * self.stage_bytes()
+        if self.staging_overlaid { 0 } else { self.stages * self.stage_bytes() }
     }
 
     /// Offset of the first barrier.
     pub const fn barriers(&self) -> usize {
-        self.staging() + self.staging_bytes
+        let (stages, staging) = (self.stages * self.stage_bytes(), self.staging() + self.staging_bytes);
+        if stages > staging { stages } else { staging }
     }
 
     /// Offset of the barrier that says "stage `stage` is full".
@@ -88,13 +107,13 @@ impl RingLayout {
         self.barriers() + stage * MBARRIER_BYTES
     }
 
-    /// Offset of the barrier that says "stage `stage` is empty".
+    /// Offset of the barrier that says "stage `stage` is empty", where there are such barriers.
     pub const fn empty(&self, stage: usize) -> usize {
         self.full(self.stages) + stage * MBARRIER_BYTES
     }
 
     /// Bytes of the whole.
     pub const fn bytes(&self) -> usize {
-        self.empty(self.stages)
+        if self.empty_barriers { self.empty(self.stages) } else { self.full(self.stages) }
     }
 }

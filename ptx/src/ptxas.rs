@@ -185,21 +185,24 @@ pub fn read_report(log: &str) -> Report {
 ///
 /// # Errors
 /// If nvdisasm cannot be run or refuses the file.
-pub fn count_hgmma(nvdisasm: &Path, cubin: &Path) -> Result<usize, GateError> {
+pub fn count_mma(nvdisasm: &Path, cubin: &Path) -> Result<usize, GateError> {
     let output = run(nvdisasm, &["-c".into(), cubin.into()])?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(GateError::Tool { path: nvdisasm.to_owned(), why });
     }
-    Ok(String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" HGMMA.")).count())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(|line| line.contains(" HGMMA.") || line.contains(" HMMA."))
+        .count())
 }
 
 /// Refuses an entry whose machine code spills, has a stack frame, drew a C75xx message, or has a count of
-/// HGMMA instructions other than `wanted_hgmma`. `hgmma` is absent where nothing could count them.
+/// HGMMA and HMMA instructions other than `wanted_mma`. `mma` is absent where nothing could count them.
 ///
 /// # Errors
 /// All faults of the entry at once.
-pub fn gate(entry: &str, report: &Report, hgmma: Option<usize>, wanted_hgmma: usize) -> Result<(), GateError> {
+pub fn gate(entry: &str, report: &Report, mma: Option<usize>, wanted_mma: usize) -> Result<(), GateError> {
     let mut faults = Vec::new();
     if report.registers == 0 {
         faults.push("ptxas did not report its registers".to_owned());
@@ -211,8 +214,8 @@ pub fn gate(entry: &str, report: &Report, hgmma: Option<usize>, wanted_hgmma: us
         faults.push(format!("has a stack frame of {} bytes", report.stack));
     }
     faults.extend(report.warnings.iter().cloned());
-    if let Some(count) = hgmma.filter(|&count| count != wanted_hgmma) {
-        faults.push(format!("has {count} HGMMA instructions where {wanted_hgmma} are expected"));
+    if let Some(count) = mma.filter(|&count| count != wanted_mma) {
+        faults.push(format!("has {count} HGMMA and HMMA instructions where {wanted_mma} are expected"));
     }
     if faults.is_empty() { Ok(()) } else { Err(GateError::Unfit { entry: entry.to_owned(), faults }) }
 }
@@ -253,7 +256,11 @@ ptxas info    : Compile time = 235.352 ms
         };
         assert_eq!(
             faults,
-            ["spills 824 bytes", "has a stack frame of 232 bytes", "has 23 HGMMA instructions where 24 are expected"]
+            [
+                "spills 824 bytes",
+                "has a stack frame of 232 bytes",
+                "has 23 HGMMA and HMMA instructions where 24 are expected"
+            ]
         );
         assert!(gate("v3", &Report::default(), None, 0).is_err(), "an empty report must not pass");
     }

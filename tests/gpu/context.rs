@@ -150,7 +150,7 @@ fn provoke() -> Result<(), Failure> {
         cluster: 1,
         min_blocks: 1,
         registers: None,
-        hgmma: None,
+        mma: None,
     };
     let device = Device::open(0)?;
     let stream = device.stream()?;

@@ -64,8 +64,8 @@ struct ConfigRow {
     /// Registers of a thread, where ptxas assembled the kernel.
     registers: Option<usize>,
     /// Tensor-core instructions in the machine code, where they could be counted.
-    hgmma: Option<usize>,
-    hgmma_expected: usize,
+    mma: Option<usize>,
+    mma_expected: usize,
     cubin_bytes: Option<usize>,
 }
 
@@ -123,8 +123,8 @@ fn config_row(config: &Config) -> ConfigRow {
         accumulators: config.accumulators(),
         min_blocks_per_multiprocessor: config.min_blocks(),
         registers: module.and_then(|module| module.registers),
-        hgmma: module.and_then(|module| module.hgmma),
-        hgmma_expected: config.hgmma_count(),
+        mma: module.and_then(|module| module.mma),
+        mma_expected: config.mma_count(),
         cubin_bytes: module.and_then(|module| module.cubin).map(<[u8]>::len),
     }
 }
@@ -185,7 +185,7 @@ fn refused_text(rows: &[RefusedRow]) -> String {
 }
 
 fn ptxas_text(rows: &[ConfigRow]) -> String {
-    let header = ["entry", "registers", "shared bytes", "blocks/SM", "HGMMA", "cubin bytes"];
+    let header = ["entry", "registers", "shared bytes", "blocks/SM", "MMA", "cubin bytes"];
     output::table(
         &header,
         rows.iter().map(|row| {
@@ -194,7 +194,7 @@ fn ptxas_text(rows: &[ConfigRow]) -> String {
                 or_dash(row.registers),
                 row.shared_bytes.to_string(),
                 or_dash(row.registers.map(|registers| blocks_per_multiprocessor(row.entry, registers))),
-                or_dash(row.hgmma),
+                or_dash(row.mma),
                 or_dash(row.cubin_bytes),
             ]
         }),
@@ -232,10 +232,14 @@ fn faults(rows: &[ConfigRow]) -> Vec<String> {
                 }
             }
         }
-        match row.hgmma {
-            None => faults.push(format!("the HGMMA instructions of {entry} were not counted: there was no nvdisasm")),
-            Some(count) if count != row.hgmma_expected => {
-                faults.push(format!("{entry} has {count} HGMMA instructions and should have {}", row.hgmma_expected));
+        match row.mma {
+            None => faults
+                .push(format!("the HGMMA and HMMA instructions of {entry} were not counted: there was no nvdisasm")),
+            Some(count) if count != row.mma_expected => {
+                faults.push(format!(
+                    "{entry} has {count} HGMMA and HMMA instructions and should have {}",
+                    row.mma_expected
+                ));
             }
             Some(_) => {}
         }

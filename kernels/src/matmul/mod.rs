@@ -2,6 +2,9 @@
 
 pub mod ceiling;
 pub mod persistent;
+pub mod v0;
+pub mod v1;
+pub mod v2;
 pub mod v3;
 pub mod v4;
 pub mod v5;

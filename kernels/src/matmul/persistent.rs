@@ -45,7 +45,7 @@ pub const CONSUMER_REGISTERS: usize = 232;
 pub(super) mod device {
     use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
     use crate::catalogue::{Cluster, Tile, WARP, WARPGROUP};
-    use crate::epilogue::{Output, Staging, store_direct};
+    use crate::epilogue::{Output, Staging};
     use crate::mainloop::mma_stage;
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -113,14 +113,6 @@ pub(super) mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
-        if thread == (CONSUMERS * WARPGROUP) as u32 {
-            // The first loads need the maps soon.
-            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
-            unsafe {
-                tma::prefetch_map(a_map);
-                tma::prefetch_map(b_map);
-            }
-        }
         if thread == 0 {
             // A stage of this block is written by itself and by the other blocks of its row and column, so its
             // consumers release it to all of them.
@@ -243,9 +235,9 @@ pub(super) mod device {
                     unsafe {
                         let d = d.get_unchecked(FRAGMENT);
                         if through_tma {
-                            staging.store::<E>(d, c_map, row, column);
+                            staging.store_by_tma::<E>(d, c_map, row, column);
                         } else {
-                            store_direct::<E, N>(d, &out, row, column);
+                            staging.store::<E>(d, &out, row, column);
                         }
                     }
                 });

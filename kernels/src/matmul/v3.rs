@@ -39,8 +39,9 @@ pub const BAND: usize = 40;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
+    use super::CONSUMERS;
     use crate::catalogue::{Swizzle, Tile, WARPGROUP};
-    use crate::epilogue::{Output, store_direct};
+    use crate::epilogue::{Output, Staging};
     use crate::ptx::wgmma::{Mma, descriptor};
     use crate::ptx::{barrier, fence, mbarrier, shared, sreg, tma, wgmma};
     use crate::shared::RingLayout;
@@ -65,7 +66,13 @@ mod device {
         band: u32,
     ) {
         let tile = const { Tile { m: FRAGMENTS * 64, n: N, k: K } };
-        let layout = const { RingLayout::new(E::BYTES, Tile { m: FRAGMENTS * 64, n: N, k: K }, STAGES) };
+        let layout = const {
+            RingLayout::new(E::BYTES, Tile { m: FRAGMENTS * 64, n: N, k: K }, STAGES).with_overlaid_staging(
+                CONSUMERS,
+                E::BYTES,
+                N,
+            )
+        };
         let swizzle = const { Swizzle::of_row_bytes(K * E::BYTES) };
         let base = shared::dynamic();
         let full = |stage: usize| base + layout.full(stage) as u32;
@@ -81,14 +88,6 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
-        if thread == WARPGROUP as u32 {
-            // The first loads need the maps soon.
-            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
-            unsafe {
-                tma::prefetch_map(a_map);
-                tma::prefetch_map(b_map);
-            }
-        }
         if thread == 0 {
             unroll!(S in 0..STAGES => {
                 // SAFETY: the layout gives each barrier eight bytes of its own, and no thread uses them
@@ -178,12 +177,15 @@ mod device {
                 });
             }
 
-            unroll!(FRAGMENT in 0..FRAGMENTS => {
-                // SAFETY: no MMA is in flight after wait_group 0, and each block stores its own tile.
-                unsafe {
-                    store_direct::<E, N>(d.get_unchecked(FRAGMENT), &out, row + 64 * FRAGMENT as u32, column);
-                }
-            });
+            // The staging buffers lie over the ring, which all four warps have now read to its end.
+            // SAFETY: the warpgroup comes here; no MMA is in flight, and each block stores its own tile.
+            unsafe {
+                barrier::sync_named::<1, { WARPGROUP as u32 }>();
+                let mut staging = Staging::<N>::new(base + layout.staging() as u32, 0, E::BYTES);
+                unroll!(FRAGMENT in 0..FRAGMENTS => {
+                    staging.store::<E>(d.get_unchecked(FRAGMENT), &out, row + 64 * FRAGMENT as u32, column);
+                });
+            }
         }
     }
 }

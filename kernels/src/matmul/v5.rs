@@ -34,7 +34,7 @@ pub const BAND: usize = 16;
 mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
-    use crate::epilogue::{Output, store_direct};
+    use crate::epilogue::{Output, Staging};
     use crate::mainloop::mma_stage;
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -59,7 +59,11 @@ mod device {
         band: u32,
     ) {
         let tile = const { Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K } };
-        let layout = const { RingLayout::new(E::BYTES, Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K }, STAGES) };
+        let layout =
+            const {
+                RingLayout::new(E::BYTES, Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K }, STAGES)
+                    .with_overlaid_staging(CONSUMERS, E::BYTES, N)
+            };
         let base = shared::dynamic();
         let ring = Ring::<STAGES>::at(base + layout.barriers() as u32);
         let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
@@ -74,14 +78,6 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
-        if thread == CONSUMER_THREADS {
-            // The first loads need the maps soon.
-            // SAFETY: both are addresses of tensor maps among the kernel's parameters.
-            unsafe {
-                tma::prefetch_map(a_map);
-                tma::prefetch_map(b_map);
-            }
-        }
         if thread == 0 {
             // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
             // block-wide barrier below.
@@ -140,12 +136,17 @@ mod device {
                 mbarrier::arrive(ring.empty(previous));
             }
 
-            unroll!(FRAGMENT in 0..FRAGMENTS => {
-                // SAFETY: no MMA is in flight, and each warpgroup stores its own rows.
-                unsafe {
-                    store_direct::<E, N>(d.get_unchecked(FRAGMENT), &out, row + first + 64 * FRAGMENT as u32, column);
-                }
-            });
+            // The staging buffers lie over the ring, which both warpgroups have now read to its end.
+            // SAFETY: the two warpgroups come here; no MMA is in flight, and each stores its own rows.
+            unsafe {
+                barrier::sync_named::<1, CONSUMER_THREADS>();
+                let mut staging =
+                    Staging::<N>::new(base + layout.staging() as u32, thread / WARPGROUP as u32, E::BYTES);
+                unroll!(FRAGMENT in 0..FRAGMENTS => {
+                    let row = row + first + 64 * FRAGMENT as u32;
+                    staging.store::<E>(d.get_unchecked(FRAGMENT), &out, row, column);
+                });
+            }
         }
     }
 }

@@ -27,3 +27,14 @@ pub unsafe fn sync_named<const ID: u32, const THREADS: u32>() {
     // SAFETY: the caller promises that the threads arrive; the instruction touches no operand.
     unsafe { asm!("bar.sync {0}, {1};", const ID, const THREADS, options(nostack)) }
 }
+
+/// `bar.warp.sync 0xffffffff;` — waits for the other lanes of the warp, and orders their ordinary memory
+/// accesses.
+///
+/// # Safety
+/// All 32 lanes execute it.
+#[inline(always)]
+pub unsafe fn sync_warp() {
+    // SAFETY: the caller promises that the whole warp arrives.
+    unsafe { asm!("bar.warp.sync 0xffffffff;", options(nostack)) }
+}

@@ -18,3 +18,20 @@ pub unsafe fn store_x4(row: u32, matrices: [u32; 4]) {
             in(reg32) row, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack));
     }
 }
+
+/// `ldmatrix.sync.aligned.m8n8.x4.shared.b16 {r0, r1, r2, r3}, [row];` — loads four 8×8 matrices, with lanes
+/// and registers as in [`store_x4`].
+///
+/// # Safety
+/// All 32 lanes execute it together. Each `row` is the address, aligned to 16 bytes, of 16 bytes of this
+/// block's shared memory that have been written and are visible to the warp.
+#[inline(always)]
+pub unsafe fn load_x4(row: u32) -> [u32; 4] {
+    let (r0, r1, r2, r3): (u32, u32, u32, u32);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            out(reg32) r0, out(reg32) r1, out(reg32) r2, out(reg32) r3, in(reg32) row, options(nostack));
+    }
+    [r0, r1, r2, r3]
+}

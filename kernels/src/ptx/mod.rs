@@ -16,6 +16,7 @@ pub mod control;
 pub mod fence;
 pub mod matrix;
 pub mod mbarrier;
+pub mod mma;
 pub mod param;
 pub mod shared;
 pub mod sreg;

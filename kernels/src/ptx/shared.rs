@@ -15,3 +15,30 @@ pub fn dynamic() -> u32 {
     unsafe { asm!("mov.u32 {0}, dynamic_shared;", out(reg32) address, options(nomem, nostack)) }
     address
 }
+
+/// `ld.shared.v4.b32 {r0, r1, r2, r3}, [address];` — 16 bytes of this block's shared memory.
+///
+/// # Safety
+/// `address` is a multiple of 16, and the bytes have been written and are visible to this thread.
+#[inline(always)]
+pub unsafe fn load_x4(address: u32) -> [u32; 4] {
+    let (r0, r1, r2, r3): (u32, u32, u32, u32);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("ld.shared.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            out(reg32) r0, out(reg32) r1, out(reg32) r2, out(reg32) r3, in(reg32) address, options(nostack));
+    }
+    [r0, r1, r2, r3]
+}
+
+/// `ld.shared.b16 r, [address];` — one element of 16 bits.
+///
+/// # Safety
+/// As [`load_x4`], for an even `address`.
+#[inline(always)]
+pub unsafe fn load_u16(address: u32) -> u16 {
+    let value: u16;
+    // SAFETY: as promised by the caller.
+    unsafe { asm!("ld.shared.b16 {0}, [{1}];", out(reg16) value, in(reg32) address, options(nostack)) }
+    value
+}

@@ -82,13 +82,3 @@ pub fn wait<const N: u32>() {
     // SAFETY: waits; touches nothing.
     unsafe { asm!("cp.async.bulk.wait_group {0};", const N, options(nostack)) }
 }
-
-/// `prefetch.tensormap [map];` — fetches a tensor map before its first use (PTX ISA, "prefetch").
-///
-/// # Safety
-/// `map` is the generic address of a tensor map in parameter or constant memory.
-#[inline(always)]
-pub unsafe fn prefetch_map(map: u64) {
-    // SAFETY: as promised by the caller; a prefetch changes nothing.
-    unsafe { asm!("prefetch.tensormap [{0}];", in(reg64) map, options(nostack)) }
-}

@@ -68,7 +68,7 @@ pub trait Mma<const N: usize>: MmaElement {
     /// The accumulators of one thread: N / 2 registers. Register `i` of lane `l` in warp `w` holds row
     /// 16·w + l/4 + 8·((i mod 4)/2), column 8·(i/4) + 2·(l mod 4) + (i mod 2) (PTX ISA, "Register
     /// Fragments for wgmma.mma_async", figure of matrix D).
-    type Accumulators: Copy + AsRef<[f32]>;
+    type Accumulators: Copy + AsRef<[f32]> + AsMut<[f32]>;
 
     /// `wgmma.mma_async.sync.aligned.m64n{N}k{K}.f32.{type}.{type} {d…}, a, b, 1, 1, 1, 0, 0;`
     ///
