@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, persistent, v0, v1, v2, v3, v4, v5};
+use crate::matmul::{ceiling, persistent, split, v0, v1, v2, v3, v4, v5};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
@@ -148,6 +148,8 @@ pub enum Kernel {
     V4,
     /// Two consumer warpgroups that share each tile of B.
     V5,
+    /// A cluster of blocks shares the K of each tile.
+    Split,
     /// Blocks that stay, clusters with multicast, an epilogue through TMA stores.
     Persistent,
     /// The persistent kernel without its loads: a measure of the tensor cores, with a wrong product.
@@ -156,8 +158,17 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 8] =
-        [Kernel::V0, Kernel::V1, Kernel::V2, Kernel::V3, Kernel::V4, Kernel::V5, Kernel::Persistent, Kernel::Ceiling];
+    pub const ALL: [Kernel; 9] = [
+        Kernel::V0,
+        Kernel::V1,
+        Kernel::V2,
+        Kernel::V3,
+        Kernel::V4,
+        Kernel::V5,
+        Kernel::Split,
+        Kernel::Persistent,
+        Kernel::Ceiling,
+    ];
 
     /// The name used in entry names and on the command line.
     pub const fn name(self) -> &'static str {
@@ -168,6 +179,7 @@ impl Kernel {
             Kernel::V3 => "v3",
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
+            Kernel::Split => "split",
             Kernel::Persistent => "persistent",
             Kernel::Ceiling => "ceiling",
         }
@@ -186,6 +198,7 @@ impl Kernel {
                 "v3 with the pipeline as a type, one wgmma group in flight, and the tile order as a parameter"
             }
             Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
+            Kernel::Split => "v4 with the K of a tile shared by a cluster of blocks, for a C of few tiles",
             Kernel::Persistent => {
                 "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
             }
@@ -202,6 +215,7 @@ impl Kernel {
             Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
+            Kernel::Split => Roles { producer_warps: 1, consumer_warpgroups: split::CONSUMERS },
             Kernel::Persistent | Kernel::Ceiling => {
                 Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
             }
@@ -314,6 +328,8 @@ pub struct Config {
     pub stages: usize,
     /// Tiles of a cluster.
     pub cluster: Cluster,
+    /// Blocks that share the K of a tile, and form a cluster: 1 but for [`Kernel::Split`].
+    pub splits: usize,
 }
 
 impl Config {
@@ -332,6 +348,7 @@ impl Config {
             Kernel::V3 => v3::BAND,
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
+            Kernel::Split => split::BAND,
             Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
         }
     }
@@ -349,7 +366,11 @@ impl Config {
         if self.kernel.is_persistent() {
             ring.with_staging(warpgroups, bytes, self.tile.n)
         } else {
-            ring.with_overlaid_staging(warpgroups, bytes, self.tile.n)
+            ring.with_exchange(self.tile, self.splits).with_overlaid_staging(
+                warpgroups,
+                bytes,
+                self.tile.n / self.splits,
+            )
         }
     }
 
@@ -358,11 +379,16 @@ impl Config {
         self.layout().bytes()
     }
 
-    /// Blocks that cover C of `m`×`n` with one tile each, in whole clusters.
+    /// Blocks of a hardware cluster: those of its tiles, or those that share one.
+    pub const fn cluster_blocks(&self) -> usize {
+        self.cluster.blocks() * self.splits
+    }
+
+    /// Blocks that cover C of `m`×`n` with one tile each, or one tile for all that share it, in whole clusters.
     pub const fn blocks(&self, m: usize, n: usize) -> u64 {
         let clusters_m = m.div_ceil(self.tile.m * self.cluster.m) as u64;
         let clusters_n = n.div_ceil(self.tile.n * self.cluster.n) as u64;
-        clusters_m * clusters_n * self.cluster.blocks() as u64
+        clusters_m * clusters_n * self.cluster_blocks() as u64
     }
 
     /// Blocks of the grid for C of `m`×`n` on a device of `multiprocessors`: [`Config::blocks`], or as many as
@@ -372,7 +398,7 @@ impl Config {
         if !self.kernel.is_persistent() {
             return blocks;
         }
-        let cluster = self.cluster.blocks();
+        let cluster = self.cluster_blocks();
         let clusters_at_once = multiprocessors * self.min_blocks() / cluster;
         let at_once = if clusters_at_once == 0 { cluster } else { clusters_at_once * cluster } as u64;
         // No more blocks than finish in as many turns: with 512 tiles on 132 multiprocessors, 128 blocks take
@@ -448,7 +474,13 @@ impl Config {
         let copies = match self.kernel {
             Kernel::V0 => self.tile.n / 8,
             Kernel::V3 => self.stages,
-            Kernel::V1 | Kernel::V2 | Kernel::V4 | Kernel::V5 | Kernel::Persistent | Kernel::Ceiling => 1,
+            Kernel::V1
+            | Kernel::V2
+            | Kernel::V4
+            | Kernel::V5
+            | Kernel::Split
+            | Kernel::Persistent
+            | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
     }
@@ -548,7 +580,7 @@ mod tests {
     #[test]
     fn grids_cover_c_or_fill_the_device() {
         for config in COMPILED {
-            let cluster = config.cluster.blocks() as u64;
+            let cluster = config.cluster_blocks() as u64;
             assert_eq!(config.blocks(1, 1), cluster, "{}", config.entry);
             let (rows, columns) = (config.tile.m * config.cluster.m, config.tile.n * config.cluster.n);
             assert_eq!(config.blocks(3 * rows, 2 * columns + 1), 9 * cluster, "{}", config.entry);

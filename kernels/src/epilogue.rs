@@ -6,10 +6,10 @@
 //! a lane or by TMA.
 
 use crate::catalogue::{Swizzle, WARP, WARPGROUP};
-use crate::ptx::wgmma::Mma;
+use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, fence, matrix, shared, sreg, tma};
 use crate::shared::{SLAB_ROWS, STAGING_BUFFERS, slab_columns};
-use crate::unroll::unroll;
+use crate::unroll::{unroll, unroll_wide};
 
 /// Rows of a slab that one warp of the warpgroup holds.
 const WARP_ROWS: usize = SLAB_ROWS / (WARPGROUP / WARP);
@@ -97,13 +97,14 @@ impl<const N: usize> Staging<N> {
         }
     }
 
-    /// Writes slab `SLAB` of a 64×N fragment into the buffer at `buffer`: this warp its 16 rows.
+    /// Writes slab `SLAB` of a 64×N fragment into the buffer at `buffer`: this warp its 16 rows. `d` are this
+    /// thread's `N` / 2 accumulators, as [`Mma::Accumulators`](crate::ptx::wgmma::Mma::Accumulators) orders them.
     ///
     /// # Safety
     /// All lanes of the warp call it together, no MMA on `d` is in flight, and nobody else uses these rows
     /// of the buffer.
     #[inline(always)]
-    unsafe fn write_slab<E: Mma<N>, const SLAB: usize>(d: &E::Accumulators, buffer: u32) {
+    unsafe fn write_slab<E: MmaElement, const SLAB: usize>(d: &[f32], buffer: u32) {
         let columns = const { slab_columns(N) };
         let swizzle = const { Swizzle::of_row_bytes(slab_columns(N) * E::BYTES) };
         let thread = sreg::thread() % WARPGROUP as u32;
@@ -118,7 +119,7 @@ impl<const N: usize> Staging<N> {
             // SAFETY: `i` + 7 is below N / 2, the length of `d`; the address lies in this warp's rows.
             unsafe {
                 let packed =
-                    |j: usize| E::pack(*d.as_ref().get_unchecked(i + j), *d.as_ref().get_unchecked(i + j + 1));
+                    |j: usize| E::pack(*d.get_unchecked(i + j), *d.get_unchecked(i + j + 1));
                 matrix::store_x4(
                     buffer + swizzle.apply(offset) as u32,
                     [packed(0), packed(2), packed(4), packed(6)],
@@ -134,7 +135,7 @@ impl<const N: usize> Staging<N> {
     /// All lanes of the warp call it together, and see what was written. `column` is a multiple of 8, and `out`
     /// describes memory that this warp alone writes in the slab's area.
     #[inline(always)]
-    unsafe fn copy_slab<E: Mma<N>>(out: &Output, buffer: u32, row: u32, column: u32) {
+    unsafe fn copy_slab<E: MmaElement>(out: &Output, buffer: u32, row: u32, column: u32) {
         let columns = const { slab_columns(N) as u32 };
         let swizzle = const { Swizzle::of_row_bytes(slab_columns(N) * E::BYTES) };
         let thread = sreg::thread() % WARPGROUP as u32;
@@ -162,10 +163,12 @@ impl<const N: usize> Staging<N> {
             } else {
                 // One element a lane, so that even rows without alignment are written side by side.
                 for in_slab in rows..rows + WARP_ROWS as u32 {
-                    unroll!(PART in 0..slab_columns(N) / WARP => {
+                    unroll!(PART in 0..slab_columns(N).div_ceil(WARP) => {
                         let lane_column = (PART * WARP) as u32 + lane;
-                        if row + in_slab < out.m && column + lane_column < out.n {
-                            element(row + in_slab, column + lane_column).write(shared::load_u16(address(in_slab, lane_column)));
+                        let inside = lane_column < columns && column + lane_column < out.n && row + in_slab < out.m;
+                        if inside {
+                            let value = shared::load_u16(address(in_slab, lane_column));
+                            element(row + in_slab, column + lane_column).write(value);
                         }
                     });
                 }
@@ -181,8 +184,8 @@ impl<const N: usize> Staging<N> {
     /// uses the buffers. `column` is a multiple of 8, and `out` describes memory that this warpgroup alone
     /// writes in the fragment's area.
     #[inline(always)]
-    pub unsafe fn store<E: Mma<N>>(&mut self, d: &E::Accumulators, out: &Output, row: u32, column: u32) {
-        unroll!(SLAB in 0..N / slab_columns(N) => {
+    pub unsafe fn store<E: MmaElement>(&mut self, d: &[f32], out: &Output, row: u32, column: u32) {
+        unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffer();
             // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
             // slabs ago, and its lanes have met since.
@@ -200,9 +203,9 @@ impl<const N: usize> Staging<N> {
     /// As [`Staging::store`], with the whole warpgroup together; and `c_map` is the generic address of C's tensor
     /// map with the box and swizzle of a slab.
     #[inline(always)]
-    pub unsafe fn store_by_tma<E: Mma<N>>(&mut self, d: &E::Accumulators, c_map: u64, row: u32, column: u32) {
+    pub unsafe fn store_by_tma<E: MmaElement>(&mut self, d: &[f32], c_map: u64, row: u32, column: u32) {
         let first = sreg::thread().is_multiple_of(WARPGROUP as u32);
-        unroll!(SLAB in 0..N / slab_columns(N) => {
+        unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffer();
             // SAFETY: the warpgroup is together. Its first thread issues all of its stores, so what that thread
             // waits for is free for all after the barrier; the fence and the second barrier make all writes

@@ -1,6 +1,6 @@
 //! Where things lie in the shared memory of a block.
 
-use crate::catalogue::Tile;
+use crate::catalogue::{Tile, WARPGROUP};
 
 /// Bytes of an mbarrier object (PTX ISA, "Size and alignment of mbarrier object").
 pub const MBARRIER_BYTES: usize = 8;
@@ -14,7 +14,7 @@ pub const MBARRIER_BYTES: usize = 8;
 /// ```
 ///
 /// A block that computes one tile has no use for the ring once it stores that tile, so its staging buffers
-/// lie over the stages ([`RingLayout::with_overlaid_staging`]). Kernels whose threads all wait for each other
+/// lie over the stages ([`RingLayout::with_overlaid_staging`]), behind the exchange area if there is one. Kernels whose threads all wait for each other
 /// have no empty barriers ([`RingLayout::without_empty_barriers`]).
 ///
 /// Offsets are in bytes from the start of the block's dynamic shared memory, which is aligned to 1024
@@ -28,6 +28,9 @@ pub struct RingLayout {
     pub b_bytes: usize,
     /// Stages of the ring.
     pub stages: usize,
+    /// Bytes of the exchange area, in which the blocks of a cluster leave their partial sums for each other. It
+    /// lies over the stages.
+    pub exchange_bytes: usize,
     /// Bytes of the staging buffers.
     pub staging_bytes: usize,
     /// Whether the staging buffers lie over the stages and not behind them.
@@ -37,9 +40,15 @@ pub struct RingLayout {
 }
 
 /// Columns of the slabs in which a tile of `n` columns goes through a staging buffer: 64 where they
-/// divide it, else 32.
+/// divide it, else 32, else 16.
 pub const fn slab_columns(n: usize) -> usize {
-    if n.is_multiple_of(64) { 64 } else { 32 }
+    if n.is_multiple_of(64) {
+        64
+    } else if n.is_multiple_of(32) {
+        32
+    } else {
+        16
+    }
 }
 
 /// Rows of a slab: those of one wgmma.
@@ -57,7 +66,15 @@ impl RingLayout {
             a_bytes.is_multiple_of(1024) && b_bytes.is_multiple_of(1024),
             "tiles must keep each other aligned to 1024 bytes"
         );
-        RingLayout { a_bytes, b_bytes, stages, staging_bytes: 0, staging_overlaid: false, empty_barriers: true }
+        RingLayout {
+            a_bytes,
+            b_bytes,
+            stages,
+            exchange_bytes: 0,
+            staging_bytes: 0,
+            staging_overlaid: false,
+            empty_barriers: true,
+        }
     }
 
     /// The same with staging buffers for `warpgroups` warpgroups whose tiles have `n` columns.
@@ -69,6 +86,23 @@ impl RingLayout {
     /// As [`RingLayout::with_staging`], in the memory of the stages.
     pub const fn with_overlaid_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
         RingLayout { staging_overlaid: true, ..self.with_staging(warpgroups, element_bytes, n) }
+    }
+
+    /// The same with an exchange area for the f32 accumulators of `tile`, where `splits` blocks share it.
+    pub const fn with_exchange(self, tile: Tile, splits: usize) -> RingLayout {
+        RingLayout { exchange_bytes: if splits > 1 { tile.m * tile.n * 4 } else { 0 }, ..self }
+    }
+
+    /// Bytes from one octet of accumulators of a fragment to the next in the exchange area: four f32 of each of
+    /// the 128 threads of a warpgroup, so that neighbouring threads write side by side.
+    pub const fn octet_bytes(&self) -> u32 {
+        WARPGROUP as u32 * 16
+    }
+
+    /// Offset in the exchange area, for tiles with `octets` octets of columns, of the four accumulators that
+    /// thread `thread` has of octet `octet` of fragment `fragment`.
+    pub const fn exchanged(&self, octets: usize, thread: u32, fragment: usize, octet: usize) -> u32 {
+        (fragment * octets + octet) as u32 * self.octet_bytes() + thread * 16
     }
 
     /// The same with full barriers only.
@@ -93,7 +127,7 @@ impl RingLayout {
 
     /// Offset of the staging buffers.
     pub const fn staging(&self) -> usize {
-        if self.staging_overlaid { 0 } else { self.stages * self.stage_bytes() }
+        if self.staging_overlaid { self.exchange_bytes } else { self.stages * self.stage_bytes() }
     }
 
     /// Offset of the first barrier.

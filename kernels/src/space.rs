@@ -54,6 +54,7 @@ macro_rules! rows {
             tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
             stages: $stages,
             cluster: $crate::catalogue::Cluster::ONE,
+            splits: 1,
         }),*]
     };
 }
@@ -101,6 +102,7 @@ macro_rules! clustered_rows {
             tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
             stages: $stages,
             cluster: $crate::catalogue::Cluster { m: $cm, n: $cn },
+            splits: 1,
         }),*]
     };
 }
@@ -144,3 +146,57 @@ macro_rules! clustered_entries {
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use clustered_entries;
+
+/// As [`rows`], with the blocks that share the K of a tile (`[splits …]`) as a last list.
+macro_rules! split_rows {
+    ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal] $splits:literal])*) => {
+        &[$($crate::catalogue::Config {
+            entry: $crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits),
+            kernel: $crate::catalogue::Kernel::$kernel,
+            element: $crate::catalogue::Element::$element,
+            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
+            stages: $stages,
+            cluster: $crate::catalogue::Cluster::ONE,
+            splits: $splits,
+        }),*]
+    };
+}
+pub(crate) use split_rows;
+
+/// The name of an entry whose K is split: `split_f16_64x128x64_s4_k8`.
+macro_rules! split_name {
+    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal, $splits:literal) => {
+        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages, "_k", $splits)
+    };
+}
+pub(crate) use split_name;
+
+/// As [`entries`], with the splits and the columns that each block stores as constants.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! split_entries {
+    ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal] $splits:literal])*) => {
+        $(const _: () = {
+            use $crate::ptx::param::{TensorMap, param_address};
+            /// # Safety
+            /// Launched as the catalogue row of its name says.
+            #[unsafe(export_name = $crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits))]
+            unsafe extern "ptx-kernel" fn entry(
+                _a: TensorMap, _b: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
+            ) {
+                let a_map = param_address!($crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits), 0);
+                let b_map = param_address!($crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits), 1);
+                let out = $crate::epilogue::Output { c, m, n, ldc };
+                // SAFETY: as promised by whoever launches.
+                unsafe {
+                    device::matmul::<
+                        $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, { $n / $splits }, $k, $stages, $splits,
+                    >(a_map, b_map, out, k, band)
+                }
+            }
+        };)*
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use split_entries;

@@ -123,6 +123,9 @@ pub(super) mod device {
         }
         // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
         unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
+        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
+        control::launch_dependents();
+        control::wait_for_prerequisites();
 
         if thread >= (CONSUMERS * WARPGROUP) as u32 {
             // SAFETY: the producer warpgroup walks the ring as the consumers do; the bytes announced are those
@@ -233,7 +236,7 @@ pub(super) mod device {
                     let row = row + share + 64 * FRAGMENT as u32;
                     // SAFETY: no MMA is in flight, and each warpgroup stores its own rows.
                     unsafe {
-                        let d = d.get_unchecked(FRAGMENT);
+                        let d = d.get_unchecked(FRAGMENT).as_ref();
                         if through_tma {
                             staging.store_by_tma::<E>(d, c_map, row, column);
                         } else {
@@ -255,6 +258,10 @@ pub(super) mod device {
 
 compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 compiled! { MEDIUM, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+// Widths between, one of which often fits a C to a whole number of turns.
+compiled! { N96, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [6] [[1 x 1]] } }
+compiled! { BETWEEN, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 144] [128 x 160] [128 x 176] [128 x 208]] [64] [5] [[1 x 1]] } }
+compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[LARGE, MEDIUM];
+pub const COMPILED: &[&[Config]] = &[LARGE, MEDIUM, N96, BETWEEN, N224];

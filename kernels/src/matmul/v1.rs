@@ -112,7 +112,7 @@ mod device {
         unsafe {
             let mut staging = Staging::<N>::new(base + layout.staging() as u32, 0, E::BYTES);
             unroll!(FRAGMENT in 0..FRAGMENTS => {
-                staging.store::<E>(d.get_unchecked(FRAGMENT), &out, row + 64 * FRAGMENT as u32, column);
+                staging.store::<E>(d.get_unchecked(FRAGMENT).as_ref(), &out, row + 64 * FRAGMENT as u32, column);
             });
         }
     }

@@ -144,7 +144,7 @@ mod device {
                     Staging::<N>::new(base + layout.staging() as u32, thread / WARPGROUP as u32, E::BYTES);
                 unroll!(FRAGMENT in 0..FRAGMENTS => {
                     let row = row + first + 64 * FRAGMENT as u32;
-                    staging.store::<E>(d.get_unchecked(FRAGMENT), &out, row, column);
+                    staging.store::<E>(d.get_unchecked(FRAGMENT).as_ref(), &out, row, column);
                 });
             }
         }

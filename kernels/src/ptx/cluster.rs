@@ -37,3 +37,20 @@ pub fn map_shared(address: u32, rank: u32) -> u32 {
     }
     mapped
 }
+
+/// `ld.shared::cluster.v4.f32 {r0, r1, r2, r3}, [address];` — 16 bytes of the shared memory of a block of the
+/// cluster, at an address from [`map_shared`].
+///
+/// # Safety
+/// `address` is a multiple of 16, the bytes have been written and are visible to this thread, and the block that
+/// has them has not exited.
+#[inline(always)]
+pub unsafe fn load_x4(address: u32) -> [f32; 4] {
+    let (r0, r1, r2, r3): (f32, f32, f32, f32);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("ld.shared::cluster.v4.f32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            out(reg32) r0, out(reg32) r1, out(reg32) r2, out(reg32) r3, in(reg32) address, options(nostack));
+    }
+    [r0, r1, r2, r3]
+}

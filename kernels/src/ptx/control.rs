@@ -54,3 +54,19 @@ pub unsafe fn take_registers<const N: u32>() {
     // SAFETY: as promised by the caller.
     unsafe { asm!("setmaxnreg.inc.sync.aligned.u32 {0};", const N, options(nomem, nostack)) }
 }
+
+/// `griddepcontrol.launch_dependents;` — lets the next grid of the stream start, where it was launched to overlap
+/// with this one, as soon as every block of this grid has said so or has exited (PTX ISA, "griddepcontrol").
+#[inline(always)]
+pub fn launch_dependents() {
+    // SAFETY: only a hint to the scheduler of grids; the next grid waits before it touches memory.
+    unsafe { asm!("griddepcontrol.launch_dependents;", options(nostack)) }
+}
+
+/// `griddepcontrol.wait;` — waits until the grids before this one in the stream are complete and what they
+/// wrote is visible. Passes at once where this grid was not launched to overlap with them.
+#[inline(always)]
+pub fn wait_for_prerequisites() {
+    // SAFETY: only waits. Not `nomem`: no access to memory may move up across it.
+    unsafe { asm!("griddepcontrol.wait;", options(nostack)) }
+}

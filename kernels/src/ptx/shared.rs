@@ -42,3 +42,17 @@ pub unsafe fn load_u16(address: u32) -> u16 {
     unsafe { asm!("ld.shared.b16 {0}, [{1}];", out(reg16) value, in(reg32) address, options(nostack)) }
     value
 }
+
+/// `st.shared.v4.f32 [address], {r0, r1, r2, r3};` — stores 16 bytes in this block's shared memory.
+///
+/// # Safety
+/// `address` is a multiple of 16, and nobody else uses the bytes.
+#[inline(always)]
+pub unsafe fn store_x4(address: u32, values: [f32; 4]) {
+    let [r0, r1, r2, r3] = values;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("st.shared.v4.f32 [{0}], {{{1}, {2}, {3}, {4}}};",
+            in(reg32) address, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack));
+    }
+}

@@ -1,0 +1,222 @@
+//! Split: several blocks share the K of one tile.
+//!
+//! What changes from v4: a small C has fewer tiles than the device has multiprocessors, and most of them would
+//! stand idle. So the blocks of a cluster compute the same tile, each over its part of K, and add up what they
+//! have through each other's shared memory ("distributed shared memory"): block r sums slice r of the columns
+//! over all blocks, always in the same order, so that the result is the same bits each time. Nothing goes
+//! through global memory, and there is no second kernel.
+//!
+//! ```text
+//!              K: 0 ──────────► K/4 ──────────► K/2 ──────────► 3K/4 ─────────► K
+//!                 block 0         block 1         block 2         block 3          one cluster, one tile of C
+//!                    │               │               │               │
+//!  exchange      f32 partial     f32 partial     f32 partial     f32 partial       in shared memory
+//!                    └───────┬───────┴───────┬───────┴───────┬───────┘
+//!                        cluster barrier: all partials are written
+//!  columns of C   slice 0         slice 1         slice 2         slice 3          read from all four, summed
+//! ```
+//!
+//! | barrier | arrivals a phase | who arrives | who waits | first waits on |
+//! |---|---|---|---|---|
+//! | `full[s]` | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0 |
+//! | `empty[s]` | 128 | every consumer thread | the producer | 1 |
+//! | cluster, first | all threads | all | all | – |
+//! | cluster, last | all threads | all: no block leaves while a peer reads its partial sums | all | – |
+
+use crate::catalogue::Config;
+use crate::space::compiled;
+#[cfg(target_arch = "nvptx64")]
+use crate::space::split_entries;
+use crate::space::split_rows;
+
+/// Warpgroups that share the rows of a tile.
+pub const CONSUMERS: usize = 1;
+
+/// Rows of tiles in a band, unless a launch says otherwise.
+pub const BAND: usize = 16;
+
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    use super::CONSUMERS;
+    use crate::catalogue::{Tile, WARPGROUP};
+    use crate::epilogue::{Output, Staging};
+    use crate::mainloop::mma_stage;
+    use crate::pipeline::Ring;
+    use crate::ptx::wgmma::Mma;
+    use crate::ptx::{barrier, cluster, control, fence, mbarrier, shared, sreg, tma, wgmma};
+    use crate::shared::RingLayout;
+    use crate::tile_order::banded;
+    use crate::unroll::{unroll, unroll_wide};
+
+    const CONSUMER_THREADS: u32 = (CONSUMERS * WARPGROUP) as u32;
+
+    /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per cluster of `SPLITS`
+    /// blocks, of which each stores `SLICE` = `N` / `SPLITS` columns.
+    ///
+    /// # Safety
+    /// Launched as the catalogue says: one cluster for each tile of C, `k` ≥ 1, `band` ≥ 1, and maps and `out`
+    /// that describe live memory.
+    #[inline(always)]
+    pub unsafe fn matmul<
+        E: Mma<N>,
+        const FRAGMENTS: usize,
+        const N: usize,
+        const SLICE: usize,
+        const K: usize,
+        const STAGES: usize,
+        const SPLITS: usize,
+    >(
+        a_map: u64,
+        b_map: u64,
+        out: Output,
+        k: u32,
+        band: u32,
+    ) {
+        const { assert!(SLICE * SPLITS == N) }
+        let tile = const { Tile { m: FRAGMENTS * 64, n: N, k: K } };
+        let layout = const {
+            let tile = Tile { m: FRAGMENTS * 64, n: N, k: K };
+            RingLayout::new(E::BYTES, tile, STAGES).with_exchange(tile, SPLITS).with_overlaid_staging(
+                CONSUMERS,
+                E::BYTES,
+                SLICE,
+            )
+        };
+        let base = shared::dynamic();
+        let ring = Ring::<STAGES>::at(base + layout.barriers() as u32);
+        let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
+        let b_of = |stage: u32| a_of(stage) + layout.a_bytes as u32;
+
+        // The tile of C that this cluster computes, and the tiles of K that are this block's.
+        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
+        let (tile_row, tile_column) = banded(sreg::block_x() / SPLITS as u32, tiles_m, tiles_n, band);
+        let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
+        let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
+        let all_k_tiles = k.div_ceil(tile.k as u32);
+        let part = |rank: u32| (all_k_tiles as u64 * rank as u64 / SPLITS as u64) as u32;
+        let (first, k_tiles) = (part(rank), part(rank + 1) - part(rank));
+
+        let thread = sreg::thread();
+        if thread == 0 {
+            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
+            // block-wide barrier below.
+            unsafe { ring.init(CONSUMER_THREADS) };
+            fence::mbarrier_init();
+        }
+        // SAFETY: all threads of the block come here, each warp converged again.
+        unsafe { barrier::sync_block() };
+        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
+        control::launch_dependents();
+        control::wait_for_prerequisites();
+
+        if thread >= CONSUMER_THREADS {
+            // SAFETY: the producer warp walks the ring as the consumers do; the bytes announced are those of
+            // the two boxes; the warp is converged at `elect`.
+            unsafe {
+                let mut producer = ring.producer();
+                for k_tile in first..first + k_tiles {
+                    let stage = producer.acquire();
+                    if control::elect() {
+                        let (full, column_k) = (ring.full(stage), (k_tile * tile.k as u32) as i32);
+                        mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
+                        tma::load_2d(a_of(stage), a_map, column_k, row as i32, full);
+                        tma::load_2d(b_of(stage), b_map, column_k, column as i32, full);
+                    }
+                    producer.advance();
+                }
+                producer.drain(k_tiles);
+            }
+        } else {
+            // Zeros and not a first MMA that overwrites: a block without a part of K has them to add.
+            // SAFETY: all-zero bits are valid f32 values.
+            let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+            let mut consumer = ring.consumer();
+            // The stage whose MMAs may still be running.
+            let mut previous = 0;
+            for turn in 0..k_tiles {
+                // SAFETY: as in v4.
+                unsafe {
+                    let stage = consumer.acquire();
+                    wgmma::fence();
+                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, a_of(stage), b_of(stage), true);
+                    wgmma::commit_group();
+                    wgmma::wait_group::<1>();
+                    if turn > 0 {
+                        mbarrier::arrive(ring.empty(previous));
+                    }
+                    previous = stage;
+                    consumer.advance();
+                }
+            }
+            wgmma::wait_group::<0>();
+            // SAFETY: the last stage's MMAs have finished. Then all four warps have read the ring to its end, and
+            // what lies over it may be written.
+            unsafe {
+                if k_tiles > 0 {
+                    mbarrier::arrive(ring.empty(previous));
+                }
+                barrier::sync_named::<1, CONSUMER_THREADS>();
+            }
+            if SPLITS == 1 {
+                // SAFETY: the warpgroup comes here, and each block stores its own tile.
+                unsafe {
+                    let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
+                    unroll!(FRAGMENT in 0..FRAGMENTS => {
+                        let d = d.get_unchecked(FRAGMENT).as_ref();
+                        staging.store::<E>(d, &out, row + 64 * FRAGMENT as u32, column);
+                    });
+                }
+            } else {
+                unroll!(FRAGMENT in 0..FRAGMENTS => {
+                    unroll_wide!(OCTET in 0..N / 8 => {
+                        // SAFETY: the exchange area has 16 bytes for each octet of each thread.
+                        unsafe {
+                            let d = d.get_unchecked(FRAGMENT).as_ref().as_ptr().add(4 * OCTET).cast::<[f32; 4]>();
+                            shared::store_x4(base + layout.exchanged(N / 8, thread, FRAGMENT, OCTET), *d);
+                        }
+                    });
+                });
+            }
+        }
+
+        if SPLITS > 1 {
+            // SAFETY: all threads of the cluster come here, and again at the end. In between the partial sums of
+            // all blocks are written and stay; each warpgroup stores its own slice.
+            unsafe {
+                cluster::sync();
+                if thread < CONSUMER_THREADS {
+                    let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
+                    let slice = rank * SLICE as u32;
+                    unroll!(FRAGMENT in 0..FRAGMENTS => {
+                        let mut sum = [[0f32; 4]; 16];
+                        let own = base + layout.exchanged(N / 8, thread, FRAGMENT, 0) + slice / 8 * layout.octet_bytes();
+                        unroll!(PEER in 0..SPLITS => {
+                            let partial = cluster::map_shared(own, PEER as u32);
+                            unroll_wide!(OCTET in 0..SLICE / 8 => {
+                                let [s0, s1, s2, s3] = *sum.get_unchecked(OCTET);
+                                let [d0, d1, d2, d3] = cluster::load_x4(partial + OCTET as u32 * layout.octet_bytes());
+                                *sum.get_unchecked_mut(OCTET) = [s0 + d0, s1 + d1, s2 + d2, s3 + d3];
+                            });
+                        });
+                        staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                    });
+                }
+                cluster::sync();
+            }
+        }
+    }
+}
+
+compiled! { N32, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 32]] [64] [8] [1 2] } }
+compiled! { N48, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 48]] [64] [8] [1] } }
+compiled! { N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 64]] [64] [6] [1 2 4] } }
+compiled! { N96, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 96]] [64] [5] [1 2] } }
+compiled! { N112, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 112]] [64] [5] [1] } }
+compiled! { N128, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 128]] [64] [4 8] [1 2 4 8] } }
+compiled! { N224, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 224]] [64] [6] [1 2] } }
+compiled! { N256, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 256]] [64] [5] [1 2 4 8] } }
+compiled! { TALL, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [4 8] [1 2 4] } }
+compiled! { SQUARE, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [3 6] [1 2 4 8] } }
+
+/// The configurations that are compiled.
+pub const COMPILED: &[&[Config]] = &[N32, N48, N64, N96, N112, N128, N224, N256, TALL, SQUARE];
