@@ -169,22 +169,21 @@ impl Product<'_> {
     pub fn reference(&self, config: &Config) -> Vec<u16> {
         let (half, format) = formats(config.element);
         let steps = self.k.next_multiple_of(config.tile.k) / DEPTH;
-        let apart = |slice: &[u16], rows: usize, leading: usize, step: usize| {
+        let part = |slice: &[u16], rows: usize, leading: usize, step: usize| {
             let mut tile = vec![[0u16; DEPTH]; rows];
             for (row, out) in tile.iter_mut().enumerate() {
                 let (start, end) = (self.k.min(step * DEPTH), self.k.min((step + 1) * DEPTH));
                 out[..end - start].copy_from_slice(&slice[row * leading + start..row * leading + end]);
             }
-            let mut operand = tensor_core::Operand::default();
-            operand.fill(half, &tile, false);
-            operand
+            tile
         };
         let mut sums = vec![0f32; self.m * self.n];
+        let mut operands = tensor_core::Operands::default();
         for step in 0..steps {
-            let a = apart(self.a, self.m, self.lda, step);
-            let b = apart(self.b, self.n, self.ldb, step);
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = tensor_core::dot(half, &a, i / self.n, &b, i % self.n, *sum);
+            let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
+            operands.fill(half, &a, &b, [false; 2]);
+            for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
+                operands.add_row(row, sums);
             }
         }
         sums.iter().map(|&sum| format.encode(f64::from(sum), Rounding::Nearest) as u16).collect()
