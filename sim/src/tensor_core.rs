@@ -79,11 +79,13 @@ pub struct Operands {
     half: Half,
     a: Vec<Row>,
     b: Vec<Columns>,
+    /// Whether B holds an infinity or a NaN.
+    special: bool,
 }
 
 impl Default for Operands {
     fn default() -> Operands {
-        Operands { half: Half::F16, a: Vec::new(), b: Vec::new() }
+        Operands { half: Half::F16, a: Vec::new(), b: Vec::new(), special: false }
     }
 }
 
@@ -131,11 +133,12 @@ impl Operands {
             }
             out
         }));
+        self.special = self.b.iter().any(|b| b.special != [false; LANES]);
     }
 
     /// Whether the products of row `row` of A are all zero whatever the column, so that its sums are [`unchanged`].
     pub fn adds_nothing(&self, row: usize) -> bool {
-        self.a[row].zero && !self.b.iter().any(|b| b.special != [false; LANES])
+        self.a[row].zero && !self.special
     }
 
     /// Adds the products of row `row` of A and the columns of B to `sums`, one for each column.
@@ -161,7 +164,11 @@ impl Operands {
         for (b, sums) in self.b.iter().zip(sums.chunks_mut(LANES)) {
             let mut c = [0.0; LANES];
             c[..sums.len()].copy_from_slice(sums);
-            let mut out = if a.zero || b.zero { c.map(unchanged) } else { sum(self.half, a, b, &c) };
+            let mut out = if a.zero || b.zero {
+                c.map(|c| f32::from_bits(unchanged(c.to_bits())))
+            } else {
+                sum(self.half, a, b, &c)
+            };
             for lane in 0..LANES {
                 if a.special || b.special[lane] || !c[lane].is_finite() {
                     out[lane] = special(self.half, &a.raw, &b.raw[lane], c[lane]);
@@ -172,9 +179,13 @@ impl Operands {
     }
 }
 
-/// A sum to which only zeros are added: as it was, but -0 becomes 0, and a NaN the one of the tensor cores.
-pub fn unchanged(c: f32) -> f32 {
-    if c.is_nan() { NAN } else { c + 0.0 }
+/// The bits of a sum to which only zeros are added: as they were, but -0 becomes 0, and a NaN that of the tensor
+/// cores.
+#[inline]
+pub const fn unchanged(c: u32) -> u32 {
+    let magnitude = c & 0x7fff_ffff;
+    let number = if magnitude == 0 { 0 } else { c };
+    if magnitude > 0x7f80_0000 { NAN.to_bits() } else { number }
 }
 
 /// `c` plus the products of a row and columns, all of which are finite.
@@ -354,9 +365,9 @@ mod tests {
         for c in [-0.0, 1.5, -f32::MIN_POSITIVE / 4.0, f32::INFINITY, f32::NAN] {
             let mut sums = [c; 2];
             operands.add_row(0, &mut sums);
-            assert_eq!(sums.map(f32::to_bits), [unchanged(c).to_bits(); 2]);
+            assert_eq!(sums.map(f32::to_bits), [unchanged(c.to_bits()); 2]);
             if c.is_finite() {
-                assert_eq!(slow(Half::F16, &zero, &one, c).to_bits(), unchanged(c).to_bits());
+                assert_eq!(slow(Half::F16, &zero, &one, c).to_bits(), unchanged(c.to_bits()));
             }
         }
         operands.fill(Half::F16, &[zero], &[[0x7c00; DEPTH]], [false; 2]);

@@ -113,21 +113,13 @@ fn accumulate(
     values: &mut [Lanes],
     sums: &mut [f32],
 ) {
-    if !scale_d {
-        for register in registers {
-            values[register.0 as usize] = [0; 32];
+    for register in registers {
+        let lanes = &mut values[register.0 as usize];
+        for value in lanes {
+            *value = if scale_d { u64::from(unchanged(*value as u32)) } else { 0 };
         }
     }
-    // Padding is common, so that it is worth a shorter way.
-    if (first..first + 16).all(|row| operands.adds_nothing(row)) {
-        for register in registers {
-            for value in &mut values[register.0 as usize] {
-                *value = u64::from(unchanged(f32::from_bits(*value as u32)).to_bits());
-            }
-        }
-        return;
-    }
-    for row in 0..16 {
+    for row in (0..16).filter(|row| !operands.adds_nothing(first + row)) {
         // Four threads hold a row, each two neighbouring columns of eight: registers 0 and 1 of four in the upper
         // eight rows, 2 and 3 in the lower (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
         let place = |column: usize| {
@@ -162,7 +154,7 @@ impl Cluster<'_> {
     /// Checks that an ordinary instruction touches no register that a wgmma in flight uses.
     pub fn registers_at_rest(&self, site: Site) -> Exec<()> {
         let warp = &self.blocks[site.b].warps[site.w];
-        for &register in &self.cx.operands[site.pc as usize] {
+        for &register in &self.cx.program.operands[site.pc as usize] {
             if warp.flight[register as usize] > warp.wgmma_retired {
                 let name = &self.cx.program.entry.registers[register as usize].name;
                 let line = self.cx.program.line(warp.flight_pc[register as usize]);
