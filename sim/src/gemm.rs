@@ -8,7 +8,7 @@ use crate::launch::{Argument, Launch, Options};
 use crate::memory::{Access, BufferId, Memory};
 use crate::program::{LoadError, Program};
 use crate::report::{Finding, Kind, Place};
-use crate::run::{Control, Outcome, run};
+use crate::run::{Control, Explored, Outcome, run};
 use crate::schedule::Schedule;
 use crate::tensor_core::{self, DEPTH, Half};
 use crate::tensor_map::TensorMap;
@@ -260,7 +260,7 @@ fn result(
 }
 
 /// Every order of events of a tiny product, up to `most`, each compared with `reference`; see
-/// [`crate::explore`]. Returns how many were tried and whether those were all.
+/// [`crate::explore`].
 ///
 /// # Errors
 /// As [`checked_gemm`].
@@ -270,7 +270,7 @@ pub fn explore_gemm(
     product: &Product<'_>,
     reference: &[u16],
     most: usize,
-) -> Result<(usize, bool), Error> {
+) -> Result<Explored, Error> {
     product.check()?;
     // Every launch has the same buffers.
     let (_, _, c) = product.launch(config);
@@ -278,11 +278,11 @@ pub fn explore_gemm(
         let (memory, launch, _) = product.launch(config);
         (memory, launch)
     };
-    let tried = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
+    let explored = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
         let values = result(program, product, memory, c, schedule)?;
         compare(program, config, product, reference, &values, schedule)
     })?;
-    Ok(tried)
+    Ok(explored)
 }
 
 /// As [`gemm`], and compares C bit for bit with [`Product::reference`], which `reference` holds.

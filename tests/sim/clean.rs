@@ -120,7 +120,7 @@ fn tiny_grids_in_every_order_of_few_preemptions() {
     let entry = "v3_f16_128x64x16_s2";
     let problem = Problem::new(entry, [5, 6, 40]);
     let program = program(entry);
-    let tried = explore_gemm(&program, problem.config, &problem.product(), &problem.reference, 3000);
-    let (tried, _) = tried.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(tried, 3000);
+    let explored = explore_gemm(&program, problem.config, &problem.product(), &problem.reference, 3000);
+    let explored = explored.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(explored.orders, 3000);
 }
