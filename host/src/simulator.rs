@@ -2,7 +2,7 @@
 
 use kernels::catalogue::Config;
 use sim::gemm::{self, Product};
-use sim::{Control, Outcome, Program, Schedule};
+use sim::{Control, Explored, Outcome, Program, Schedule};
 
 use crate::element::Element;
 use crate::matrix::{MatRef, Matrix};
@@ -121,7 +121,7 @@ impl Simulation {
     ///
     /// # Errors
     /// As [`Simulation::check`].
-    pub fn explore(&self, reference: &[u16], most: usize) -> Result<(usize, bool), gemm::Error> {
+    pub fn explore(&self, reference: &[u16], most: usize) -> Result<Explored, gemm::Error> {
         gemm::explore_gemm(&self.program, self.config, &self.product(), reference, most)
     }
 

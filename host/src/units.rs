@@ -18,6 +18,15 @@ pub fn flops(flops: f64) -> String {
     }
 }
 
+/// How often something happens in a second, with a decimal prefix that suits it.
+pub fn per_second(rate: f64) -> String {
+    match rate {
+        r if r < 1e3 => format!("{r:.1} a second"),
+        r if r < 1e6 => format!("{:.1} thousand a second", r * 1e-3),
+        r => format!("{:.2} million a second", r * 1e-6),
+    }
+}
+
 /// A number of bytes in a binary unit that suits it.
 pub fn bytes(bytes: u128) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -42,6 +51,9 @@ mod tests {
         assert_eq!(flops(2.5e6), "2.50 MFLOPS");
         assert_eq!(flops(90e9), "90.00 GFLOPS");
         assert_eq!(flops(650.25e12), "650.25 TFLOPS");
+        assert_eq!(per_second(12.0), "12.0 a second");
+        assert_eq!(per_second(650_000.0), "650.0 thousand a second");
+        assert_eq!(per_second(1.25e6), "1.25 million a second");
         assert_eq!(bytes(1000), "1000 B");
         assert_eq!(bytes(65536 + 96), "64.1 KiB");
         assert_eq!(bytes(141 << 30), "141.0 GiB");

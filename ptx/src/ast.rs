@@ -174,6 +174,7 @@ pub enum Type {
 
 impl Type {
     /// Size in bytes; 0 for a predicate.
+    #[inline]
     pub const fn bytes(self) -> u64 {
         match self {
             Type::Pred => 0,
@@ -186,11 +187,13 @@ impl Type {
     }
 
     /// Whether it is a signed integer type.
+    #[inline]
     pub const fn signed(self) -> bool {
         matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
     }
 
     /// Whether it is a floating-point type, packed ones included.
+    #[inline]
     pub const fn float(self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
 //! A cluster of blocks: its state, its agents, and one step of one of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::clock::Knowledge;
+use crate::clock::{Epoch, Knowledge};
 use crate::launch::Context;
 use crate::mbarrier::Mbarrier;
 use crate::program::NOWHERE;
@@ -89,6 +89,18 @@ pub(crate) struct Operation {
     /// Warps of the warpgroup that have issued it.
     pub issued: u32,
     pub ready: u64,
+    /// What the last warp that issued it found in its tiles.
+    pub tiles: Option<Tiles>,
+}
+
+/// The tiles of a wgmma as one warp found them: another warp need not look at every word again.
+pub(crate) struct Tiles {
+    /// [`Shared::version`] at the time.
+    pub version: u64,
+    /// When they may be read.
+    pub epoch: Epoch,
+    /// Who wrote them.
+    pub writers: Vec<u32>,
 }
 
 /// A warpgroup.
@@ -124,18 +136,18 @@ pub(crate) struct Block {
     pub ctaid: [u32; 3],
     pub shared: Shared,
     pub warps: Vec<Warp>,
-    pub barriers: HashMap<u32, Mbarrier>,
+    pub barriers: BTreeMap<u32, Mbarrier>,
     pub named: [Named; 16],
     pub groups: Vec<Warpgroup>,
-    pub bulk: HashMap<(usize, usize), BulkThread>,
+    pub bulk: BTreeMap<(usize, usize), BulkThread>,
     /// Knowledge carried by release and acquire operations on words of shared memory.
-    pub words: HashMap<u32, Knowledge>,
+    pub words: BTreeMap<u32, Knowledge>,
     /// Registers of the pool that `setmaxnreg` takes from and gives to.
     pub register_pool: i64,
     /// What all threads that have left knew.
     pub left: Knowledge,
     /// Accesses from peers: the latest time in each dimension.
-    pub reached: HashMap<u32, (u32, Event)>,
+    pub reached: BTreeMap<u32, (u32, Event)>,
     pub exited: bool,
     /// When the tensor cores are free.
     pub tensor_free: u64,
@@ -187,7 +199,7 @@ pub(crate) struct Transfer {
 }
 
 /// Kinds of agents, for schedulers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// A warp, by its number in the cluster.
     Warp(u32),
@@ -327,14 +339,14 @@ impl<'a> Cluster<'a> {
                 ctaid: std::array::from_fn(|i| at[i] * launch.cluster[i] + inside[i]),
                 shared: Shared::new(cx.shared_bytes),
                 warps,
-                barriers: HashMap::new(),
+                barriers: BTreeMap::new(),
                 named: Default::default(),
                 groups,
-                bulk: HashMap::new(),
-                words: HashMap::new(),
+                bulk: BTreeMap::new(),
+                words: BTreeMap::new(),
                 register_pool: 0,
                 left: Knowledge::default(),
-                reached: HashMap::new(),
+                reached: BTreeMap::new(),
                 exited: false,
                 tensor_free: 0,
             });

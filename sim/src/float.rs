@@ -59,7 +59,7 @@ impl Format {
         sign * f64::from(significand) * exp2(exponent - self.fraction as i32)
     }
 
-    /// `value` rounded to this format. With `saturate` an overflow gives the largest finite number.
+    /// `value` rounded to this format, which has fewer fraction bits than f64.
     pub fn encode(self, value: f64, rounding: Rounding) -> u32 {
         let sign = u32::from(value.is_sign_negative()) << (self.exponent + self.fraction);
         if value.is_nan() {
@@ -72,20 +72,21 @@ impl Format {
         if magnitude.is_infinite() {
             return sign | self.infinity();
         }
-        // The unit in the last place that the result has, as a power of two.
-        let unit = (exponent_of(magnitude).max(self.lowest_exponent())) - self.fraction as i32;
-        // Exact: both are doubles, and the quotient has at most 53 bits.
-        let scaled = if unit < -1000 { magnitude * exp2(500) * exp2(-unit - 500) } else { magnitude * exp2(-unit) };
-        let below = scaled.floor();
-        let rest = scaled - below;
+        let field = (magnitude.to_bits() >> 52) as i32;
+        let significand = magnitude.to_bits() & ((1 << 52) - 1) | u64::from(field != 0) << 52;
+        // The value is `significand` · 2^(field - 1075), the result a multiple of 2^unit: so many bits are dropped.
+        let unit = exponent_of(magnitude).max(self.lowest_exponent()) - self.fraction as i32;
+        let dropped = (unit - (field.max(1) - 1075)).min(63);
+        let (below, rest) = (significand >> dropped, significand & ((1 << dropped) - 1));
+        let half = 1 << (dropped - 1);
         let up = match rounding {
-            Rounding::Nearest => rest > 0.5 || (rest == 0.5 && below % 2.0 == 1.0),
-            Rounding::NearestAway => rest >= 0.5,
+            Rounding::Nearest => rest > half || (rest == half && below & 1 == 1),
+            Rounding::NearestAway => rest >= half,
             Rounding::Zero => false,
-            Rounding::Down => rest > 0.0 && sign != 0,
-            Rounding::Up => rest > 0.0 && sign == 0,
+            Rounding::Down => rest > 0 && sign != 0,
+            Rounding::Up => rest > 0 && sign == 0,
         };
-        let units = below as u64 + u64::from(up);
+        let units = below + u64::from(up);
         // A carry out of the fraction lands in the exponent field, as it should.
         let field = (unit + self.fraction as i32 - self.lowest_exponent()) as u64;
         let bits = (field << self.fraction) + units;

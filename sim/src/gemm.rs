@@ -8,7 +8,7 @@ use crate::launch::{Argument, Launch, Options};
 use crate::memory::{Access, BufferId, Memory};
 use crate::program::{LoadError, Program};
 use crate::report::{Finding, Kind, Place};
-use crate::run::{Control, Outcome, run};
+use crate::run::{Control, Explored, Outcome, run};
 use crate::schedule::Schedule;
 use crate::tensor_core::{self, DEPTH, Half};
 use crate::tensor_map::TensorMap;
@@ -169,22 +169,21 @@ impl Product<'_> {
     pub fn reference(&self, config: &Config) -> Vec<u16> {
         let (half, format) = formats(config.element);
         let steps = self.k.next_multiple_of(config.tile.k) / DEPTH;
-        let apart = |slice: &[u16], rows: usize, leading: usize, step: usize| {
+        let part = |slice: &[u16], rows: usize, leading: usize, step: usize| {
             let mut tile = vec![[0u16; DEPTH]; rows];
             for (row, out) in tile.iter_mut().enumerate() {
                 let (start, end) = (self.k.min(step * DEPTH), self.k.min((step + 1) * DEPTH));
                 out[..end - start].copy_from_slice(&slice[row * leading + start..row * leading + end]);
             }
-            let mut operand = tensor_core::Operand::default();
-            operand.fill(half, &tile, false);
-            operand
+            tile
         };
         let mut sums = vec![0f32; self.m * self.n];
+        let mut operands = tensor_core::Operands::default();
         for step in 0..steps {
-            let a = apart(self.a, self.m, self.lda, step);
-            let b = apart(self.b, self.n, self.ldb, step);
-            for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = tensor_core::dot(half, &a, i / self.n, &b, i % self.n, *sum);
+            let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
+            operands.fill(half, &a, &b, [false; 2]);
+            for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
+                operands.add_row(row, sums);
             }
         }
         sums.iter().map(|&sum| format.encode(f64::from(sum), Rounding::Nearest) as u16).collect()
@@ -261,7 +260,7 @@ fn result(
 }
 
 /// Every order of events of a tiny product, up to `most`, each compared with `reference`; see
-/// [`crate::explore`]. Returns how many were tried and whether those were all.
+/// [`crate::explore`].
 ///
 /// # Errors
 /// As [`checked_gemm`].
@@ -271,7 +270,7 @@ pub fn explore_gemm(
     product: &Product<'_>,
     reference: &[u16],
     most: usize,
-) -> Result<(usize, bool), Error> {
+) -> Result<Explored, Error> {
     product.check()?;
     // Every launch has the same buffers.
     let (_, _, c) = product.launch(config);
@@ -279,11 +278,11 @@ pub fn explore_gemm(
         let (memory, launch, _) = product.launch(config);
         (memory, launch)
     };
-    let tried = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
+    let explored = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
         let values = result(program, product, memory, c, schedule)?;
         compare(program, config, product, reference, &values, schedule)
     })?;
-    Ok(tried)
+    Ok(explored)
 }
 
 /// As [`gemm`], and compares C bit for bit with [`Product::reference`], which `reference` holds.

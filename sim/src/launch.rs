@@ -89,10 +89,6 @@ pub(crate) struct Context<'a> {
     pub shared_bytes: usize,
     /// Registers a thread has at launch.
     pub registers: u32,
-    /// A bit mask for each register: the bits that its type has.
-    pub register_masks: Vec<u64>,
-    /// Registers that each instruction names.
-    pub operands: Vec<Box<[u32]>>,
 }
 
 /// Shared memory that one block may use, in bytes.
@@ -231,12 +227,6 @@ impl Launch {
         let warps = self.threads().div_ceil(32) * entry.bounds.min_blocks.unwrap_or(1).max(1);
         let by_file = 65536 / (warps * 32).max(1) / 8 * 8;
         let registers = entry.bounds.max_registers.unwrap_or(by_file).min(by_file).min(255);
-        let register_masks = entry.registers.iter().map(|r| match r.ty.bytes() {
-            1 => 0xff,
-            2 => 0xffff,
-            4 => 0xffff_ffff,
-            _ => u64::MAX,
-        });
         Context {
             program,
             launch: self,
@@ -247,8 +237,6 @@ impl Launch {
             variables,
             shared_bytes: program.dynamic_offset as usize + self.shared_bytes as usize,
             registers,
-            register_masks: register_masks.collect(),
-            operands: entry.body.iter().map(|i| i.op.registers().iter().map(|r| r.0).collect()).collect(),
         }
     }
 }

@@ -30,6 +30,6 @@ pub use launch::{Argument, Launch, Options};
 pub use memory::{Access, BufferId, Memory};
 pub use program::{LoadError, Program};
 pub use report::{Finding, Kind};
-pub use run::{Control, Outcome, explore, run};
+pub use run::{Control, Explored, Outcome, explore, run};
 pub use schedule::Schedule;
 pub use tensor_map::TensorMap;

@@ -83,12 +83,11 @@ impl Memory {
     pub fn insert_at_offset(&mut self, name: &str, bytes: &[u8], access: Access, offset: u64) -> BufferId {
         let end = self.buffers.last().map_or(FIRST, |b| b.address + b.bytes + GAP);
         let address = end.next_multiple_of(256) + offset;
-        let words = bytes.chunks(4).map(|chunk| {
-            let mut word = [0; 4];
-            word[..chunk.len()].copy_from_slice(chunk);
-            AtomicU32::new(u32::from_le_bytes(word))
-        });
-        let words = words.collect();
+        let (whole, rest) = bytes.as_chunks::<4>();
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(&last);
+        let words = whole.iter().chain(last).map(|word| AtomicU32::new(u32::from_le_bytes(*word))).collect();
         self.buffers.push(Buffer { name: name.to_string(), address, bytes: bytes.len() as u64, access, words });
         BufferId(self.buffers.len() - 1)
     }

@@ -43,6 +43,10 @@ pub struct Program {
     pub(crate) visible: Vec<bool>,
     /// For each branch, where its sides meet again.
     pub(crate) reconvergence: Vec<u32>,
+    /// A bit mask for each register: the bits that its type has.
+    pub(crate) register_masks: Vec<u64>,
+    /// Registers that each instruction names.
+    pub(crate) operands: Vec<Box<[u32]>>,
     /// Whether blocks may talk through global memory, so that they must run together.
     pub(crate) blocks_talk: bool,
     lines: Vec<String>,
@@ -101,7 +105,16 @@ impl Program {
                 function(&instruction.op).map_err(|what| LoadError::Unsupported { line: instruction.line, what })?,
             );
         }
+        let mask = |register: &Register| match register.ty.bytes() {
+            1 => 0xff,
+            2 => 0xffff,
+            4 => 0xffff_ffff,
+            _ => u64::MAX,
+        };
+        let operands = |instruction: &Instruction| instruction.op.registers().iter().map(|r| r.0).collect();
         let mut program = Program {
+            register_masks: found.registers.iter().map(mask).collect(),
+            operands: found.body.iter().map(operands).collect(),
             visible: found.body.iter().map(|i| visible(&i.op)).collect(),
             reconvergence: reconvergence(&found.body),
             blocks_talk: found.body.iter().any(|i| talks(&i.op)),

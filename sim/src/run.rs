@@ -26,6 +26,17 @@ pub struct Outcome {
     pub spans: Vec<Span>,
 }
 
+/// What exploring found when nothing was wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Explored {
+    /// Orders of events that were tried.
+    pub orders: usize,
+    /// Whether those were all.
+    pub complete: bool,
+    /// Warp instructions executed.
+    pub instructions: u64,
+}
+
 /// How a run is carried out.
 #[derive(Clone, Copy, Default)]
 pub struct Control<'a> {
@@ -180,8 +191,7 @@ fn run_together(cx: &Context<'_>, schedule: &Schedule, control: Control<'_>) -> 
 ///
 /// Orders are tried by how often they depart from "one agent runs until it waits": first never, then once
 /// at every step and for every other agent, then twice, and so on, until `most` have been tried. `prepare`
-/// makes a fresh memory and launch; `check` looks at the results of each run. Returns how many orders were
-/// tried, and whether those were all.
+/// makes a fresh memory and launch; `check` looks at the results of each run.
 ///
 /// # Errors
 /// The first fault, or what `check` returns.
@@ -191,15 +201,15 @@ pub fn explore(
     most: usize,
     mut prepare: impl FnMut() -> (Memory, Launch),
     mut check: impl FnMut(&Memory, &Schedule) -> Result<(), Box<Finding>>,
-) -> Result<(usize, bool), Box<Finding>> {
+) -> Result<Explored, Box<Finding>> {
     let mut queue = VecDeque::from([Vec::new()]);
-    let mut tried = 0;
-    let mut complete = true;
+    let mut explored = Explored { orders: 0, complete: true, instructions: 0 };
     while let Some(steps) = queue.pop_front() {
-        if tried == most {
-            return Ok((tried, false));
+        if explored.orders == most {
+            explored.complete = false;
+            break;
         }
-        tried += 1;
+        explored.orders += 1;
         let (mut memory, launch) = prepare();
         launch.check(program, &memory).map_err(|message| refused(program, message))?;
         let variables = launch.prepare(program, &mut memory);
@@ -215,6 +225,7 @@ pub fn explore(
                 finding.schedule = schedule.to_string();
                 finding
             })?;
+            explored.instructions += cluster.instructions;
             let new = chooser.widths.unwrap_or_default();
             if new.len() > widths.len() {
                 widths = new;
@@ -224,8 +235,8 @@ pub fn explore(
         let from = steps.last().map_or(0, |step: &(u32, u32)| step.0 + 1);
         for (step, &width) in widths.iter().enumerate().skip(from as usize) {
             for choice in 1..width {
-                if queue.len() + tried >= most {
-                    complete = false;
+                if queue.len() + explored.orders >= most {
+                    explored.complete = false;
                     break;
                 }
                 let mut next = steps.clone();
@@ -234,5 +245,5 @@ pub fn explore(
             }
         }
     }
-    Ok((tried, complete))
+    Ok(explored)
 }

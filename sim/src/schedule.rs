@@ -4,7 +4,7 @@
 //! (see [`crate::clock`]). Schedules find the rest: which order of arrivals deadlocks, which phase is
 //! mistaken for another, and what a value becomes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::cluster::{Candidate, Class};
 
@@ -150,7 +150,7 @@ impl Random {
 pub(crate) struct Chooser {
     schedule: Schedule,
     random: Random,
-    speeds: HashMap<Class, u64>,
+    speeds: BTreeMap<Class, u64>,
     step: u32,
     last: Option<(Class, u32)>,
     /// How many could have acted at each step, for exploration.
@@ -162,7 +162,7 @@ impl Chooser {
         let seed = if let Schedule::Random(seed) = schedule { *seed } else { 0 };
         let mut mix = Random::new(seed);
         let random = Random::new(mix.bits() ^ cluster.wrapping_mul(0xd134_2543_de82_ef95));
-        Chooser { schedule: schedule.clone(), random, speeds: HashMap::new(), step: 0, last: None, widths: None }
+        Chooser { schedule: schedule.clone(), random, speeds: BTreeMap::new(), step: 0, last: None, widths: None }
     }
 
     pub fn choose(&mut self, candidates: &[Candidate]) -> usize {

@@ -34,20 +34,26 @@ pub struct Reader {
     pub action: u32,
 }
 
+/// Readers of a word, sorted by dimension, one a dimension.
+#[derive(Debug, Default)]
+struct ReaderSet {
+    readers: Vec<Reader>,
+    /// For each dimension, the last reader that was added to this set, and the set with it.
+    next: Vec<(Reader, u32)>,
+}
+
 /// Writers and sets of readers, by number.
 #[derive(Debug, Default)]
 pub struct Accesses {
     writers: Vec<Writer>,
-    /// Sets of readers, each sorted by dimension with one reader a dimension.
-    sets: Vec<Vec<Reader>>,
-    known: std::collections::HashMap<(u32, Reader), u32>,
+    sets: Vec<ReaderSet>,
 }
 
 impl Accesses {
     /// With number 0 for "nobody" in both lists.
     pub fn new() -> Accesses {
         let nobody = Writer { epoch: Some(Epoch { dimension: 0, time: 0 }), proxy: Proxy::Async, action: 0 };
-        Accesses { writers: vec![nobody], sets: vec![Vec::new()], known: Default::default() }
+        Accesses { writers: vec![nobody], sets: vec![ReaderSet::default()] }
     }
 
     /// A new writer.
@@ -68,23 +74,50 @@ impl Accesses {
 
     /// The readers of a set.
     pub fn readers(&self, set: u32) -> &[Reader] {
-        &self.sets[set as usize]
+        &self.sets[set as usize].readers
+    }
+
+    /// Whether someone who knows `knowledge` may read what `writer` wrote.
+    ///
+    /// # Errors
+    /// What stands against it.
+    pub fn readable(&self, writer: u32, knowledge: &Knowledge, proxy: Proxy) -> Result<(), Conflict> {
+        let writer = self.get(writer);
+        match writer.epoch {
+            None => Err(Conflict::InFlight(writer.action)),
+            Some(epoch) if !knowledge.all.knows(epoch) => Err(Conflict::Unordered(writer.action)),
+            Some(epoch)
+                if proxy == Proxy::Async && writer.proxy == Proxy::Generic && !knowledge.fenced.knows(epoch) =>
+            {
+                Err(Conflict::Unfenced(writer.action))
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// The set with `reader` added: it replaces an earlier reader of its dimension.
     fn with(&mut self, set: u32, reader: Reader) -> u32 {
-        if let Some(&found) = self.known.get(&(set, reader)) {
-            return found;
+        let from = &self.sets[set as usize];
+        let dimension = reader.epoch.dimension;
+        let known = from.next.iter().position(|(next, _)| next.epoch.dimension == dimension);
+        if let Some(known) = known
+            && from.next[known].0 == reader
+        {
+            return from.next[known].1;
         }
-        let mut readers = self.sets[set as usize].clone();
-        match readers.binary_search_by_key(&reader.epoch.dimension, |r| r.epoch.dimension) {
-            Ok(at) if readers[at].epoch.time >= reader.epoch.time => {}
+        let mut readers = from.readers.clone();
+        match readers.binary_search_by_key(&dimension, |r| r.epoch.dimension) {
+            Ok(at) if readers[at].epoch.time >= reader.epoch.time => return set,
             Ok(at) => readers[at] = reader,
             Err(at) => readers.insert(at, reader),
         }
-        self.sets.push(readers);
-        let new = (self.sets.len() - 1) as u32;
-        self.known.insert((set, reader), new);
+        let new = self.sets.len() as u32;
+        self.sets.push(ReaderSet { readers, next: Vec::new() });
+        let next = &mut self.sets[set as usize].next;
+        match known {
+            Some(known) => next[known] = (reader, new),
+            None => next.push((reader, new)),
+        }
         new
     }
 }
@@ -116,17 +149,61 @@ struct Word {
     barrier: bool,
 }
 
+/// Bits of all bytes of a word.
+const WHOLE_WORD: u8 = 0b1111;
+
+/// A read of several words.
+struct Reading<'a> {
+    accesses: &'a mut Accesses,
+    reader: Reader,
+    knowledge: &'a Knowledge,
+    proxy: Proxy,
+    /// A writer whose words may be read.
+    good_writer: u32,
+    /// The set of readers of the word before: without this one, and with it.
+    last_set: Option<(u32, u32)>,
+}
+
+impl Reading<'_> {
+    /// Notes that bytes of word `index` are read: those in `cover`.
+    #[inline]
+    fn word(&mut self, index: usize, word: &mut Word, cover: u8) -> Result<(), (u32, Conflict)> {
+        let at = || SHARED_BASE + index as u32 * 4;
+        if word.barrier {
+            return Err((at(), Conflict::Barrier));
+        }
+        if word.written & cover != cover {
+            return Err((at(), Conflict::Uninitialised));
+        }
+        if word.writer != self.good_writer {
+            let readable = self.accesses.readable(word.writer, self.knowledge, self.proxy);
+            readable.map_err(|conflict| (at(), conflict))?;
+            self.good_writer = word.writer;
+        }
+        word.readers = match self.last_set {
+            Some((without, with)) if without == word.readers => with,
+            _ => {
+                let with = self.accesses.with(word.readers, self.reader);
+                self.last_set = Some((word.readers, with));
+                with
+            }
+        };
+        Ok(())
+    }
+}
+
 /// The shared memory of one block.
 pub struct Shared {
     bytes: Vec<u8>,
     words: Vec<Word>,
+    version: u64,
 }
 
 impl Shared {
     /// `bytes` bytes from [`SHARED_BASE`] on.
     pub fn new(bytes: usize) -> Shared {
         let words = bytes.div_ceil(4);
-        Shared { bytes: vec![0; words * 4], words: vec![Word::default(); words] }
+        Shared { bytes: vec![0; words * 4], words: vec![Word::default(); words], version: 0 }
     }
 
     /// Whether `length` bytes from shared address `address` on exist.
@@ -151,8 +228,14 @@ impl Shared {
         self.words[(address - SHARED_BASE) as usize / 4].writer
     }
 
+    /// Counts writes: while it stays the same, so does what [`Shared::read`] says of the same bytes to the same reader.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Marks eight bytes as an mbarrier, or as ordinary memory again.
     pub fn set_barrier(&mut self, address: u32, barrier: bool) {
+        self.version += 1;
         let first = (address - SHARED_BASE) as usize / 4;
         for word in &mut self.words[first..first + 2] {
             word.barrier = barrier;
@@ -184,41 +267,40 @@ impl Shared {
         knowledge: &Knowledge,
         proxy: Proxy,
     ) -> Result<(), (u32, Conflict)> {
+        let mut reading = Reading { accesses, reader, knowledge, proxy, good_writer: 0, last_set: None };
         let (first, end) = Self::range(address, length);
-        let mut good_writer = 0;
-        let mut last_set = (0, accesses.with(0, reader));
         for index in first..end {
-            let word = self.words[index];
-            let at = SHARED_BASE + index as u32 * 4;
-            if word.barrier {
-                return Err((at, Conflict::Barrier));
-            }
-            let cover = Self::cover(address, length, index);
-            if word.written & cover != cover {
-                return Err((at, Conflict::Uninitialised));
-            }
-            if word.writer != good_writer {
-                let writer = accesses.get(word.writer);
-                match writer.epoch {
-                    None => return Err((at, Conflict::InFlight(writer.action))),
-                    Some(epoch) if !knowledge.all.knows(epoch) => {
-                        return Err((at, Conflict::Unordered(writer.action)));
-                    }
-                    Some(epoch)
-                        if proxy == Proxy::Async
-                            && writer.proxy == Proxy::Generic
-                            && !knowledge.fenced.knows(epoch) =>
-                    {
-                        return Err((at, Conflict::Unfenced(writer.action)));
-                    }
-                    Some(_) => good_writer = word.writer,
+            reading.word(index, &mut self.words[index], Self::cover(address, length, index))?;
+        }
+        Ok(())
+    }
+
+    /// The same for pieces of 16 bytes at the addresses `pieces`, which are multiples of 16. Puts those who wrote
+    /// them into `writers`.
+    ///
+    /// # Errors
+    /// The first conflict.
+    pub fn read_pieces(
+        &mut self,
+        accesses: &mut Accesses,
+        pieces: &[u32],
+        reader: Reader,
+        knowledge: &Knowledge,
+        proxy: Proxy,
+        writers: &mut Vec<u32>,
+    ) -> Result<(), (u32, Conflict)> {
+        let mut reading = Reading { accesses, reader, knowledge, proxy, good_writer: 0, last_set: None };
+        for &address in pieces {
+            let first = (address - SHARED_BASE) as usize / 4;
+            for (i, word) in self.words[first..first + 4].iter_mut().enumerate() {
+                reading.word(first + i, word, WHOLE_WORD)?;
+                if writers.last() != Some(&word.writer) {
+                    writers.push(word.writer);
                 }
             }
-            if word.readers != last_set.0 {
-                last_set = (word.readers, accesses.with(word.readers, reader));
-            }
-            self.words[index].readers = last_set.1;
         }
+        writers.sort_unstable();
+        writers.dedup();
         Ok(())
     }
 
@@ -235,6 +317,7 @@ impl Shared {
         knowledge: &Knowledge,
         proxy: Proxy,
     ) -> Result<(), (u32, Conflict)> {
+        self.version += 1;
         let (first, end) = Self::range(address, length);
         let mut good = (0, 0);
         for index in first..end {
@@ -245,7 +328,7 @@ impl Shared {
             }
             let cover = Self::cover(address, length, index);
             // Threads may write different bytes of one word at once.
-            if (word.writer, word.readers) != good && (cover == 15 || word.written & cover != 0) {
+            if (word.writer, word.readers) != good && (cover == WHOLE_WORD || word.written & cover != 0) {
                 let old = accesses.get(word.writer);
                 match old.epoch {
                     None => return Err((at, Conflict::InFlight(old.action))),

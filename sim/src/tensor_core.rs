@@ -16,6 +16,12 @@ pub const DEPTH: usize = 16;
 /// Fraction bits that survive below the largest exponent.
 const FRACTION: u32 = 25;
 
+/// Columns that are computed together.
+const LANES: usize = 8;
+
+/// The NaN that comes out.
+const NAN: f32 = f32::from_bits(0x7fff_ffff);
+
 /// Exponent of a zero: lower than any other, and low enough that two of them can be added.
 const ZERO_EXPONENT: i32 = -10_000;
 
@@ -37,118 +43,214 @@ impl Half {
     }
 }
 
-/// Rows of sixteen inputs each, taken apart once so that each dot product need not.
-#[derive(Default)]
-pub struct Operand {
-    /// Signed integer significand of each input: the value is `significand · 2^(exponent - fraction)`.
-    significands: Vec<[i32; DEPTH]>,
-    exponents: Vec<[i32; DEPTH]>,
-    /// Whether a row holds an infinity or a NaN.
-    special: Vec<bool>,
-    raw: Vec<[u16; DEPTH]>,
-    fraction: u32,
+/// One input taken apart: a signed integer significand and an exponent, so that the value is
+/// `significand · 2^(exponent - fraction)`.
+fn take_apart(format: Format, bits: u16) -> (i32, i32) {
+    let bits = u32::from(bits);
+    let field = bits >> format.fraction & ((1 << format.exponent) - 1);
+    let fraction = bits & ((1 << format.fraction) - 1);
+    let magnitude = (fraction | u32::from(field != 0) << format.fraction) as i32;
+    let exponent = if magnitude == 0 { ZERO_EXPONENT } else { field.max(1) as i32 - 1 + format.lowest_exponent() };
+    (if bits >> 15 == 1 { -magnitude } else { magnitude }, exponent)
 }
 
-impl Operand {
-    /// Takes `rows` apart, in place of what was there. `negate` flips every sign.
-    pub fn fill(&mut self, half: Half, rows: &[[u16; DEPTH]], negate: bool) {
+/// A row of A.
+struct Row {
+    significands: [i32; DEPTH],
+    exponents: [i32; DEPTH],
+    raw: [u16; DEPTH],
+    /// Whether it holds an infinity or a NaN.
+    special: bool,
+    /// Whether all of it is zero.
+    zero: bool,
+}
+
+/// Columns of B, as many as are computed together; those that B lacks are zero.
+struct Columns {
+    significands: [[i32; LANES]; DEPTH],
+    exponents: [[i32; LANES]; DEPTH],
+    raw: [[u16; DEPTH]; LANES],
+    special: [bool; LANES],
+    zero: bool,
+}
+
+/// The operands of one step: rows of A and columns of B, sixteen inputs each, taken apart once.
+pub struct Operands {
+    half: Half,
+    a: Vec<Row>,
+    b: Vec<Columns>,
+    /// Whether B holds an infinity or a NaN.
+    special: bool,
+}
+
+impl Default for Operands {
+    fn default() -> Operands {
+        Operands { half: Half::F16, a: Vec::new(), b: Vec::new(), special: false }
+    }
+}
+
+impl Operands {
+    /// Puts in other operands. `negate` flips the signs of A's and of B's inputs.
+    pub fn fill(&mut self, half: Half, a: &[[u16; DEPTH]], b: &[[u16; DEPTH]], negate: [bool; 2]) {
         let format = half.format();
-        self.fraction = format.fraction;
-        self.significands.clear();
-        self.exponents.clear();
-        self.special.clear();
-        self.raw.clear();
-        for row in rows {
-            let mut significands = [0; DEPTH];
-            let mut exponents = [0; DEPTH];
-            let mut special = false;
-            let mut raw = *row;
-            for i in 0..DEPTH {
-                raw[i] ^= u16::from(negate) << 15;
-                let bits = u32::from(raw[i]);
-                let field = bits >> format.fraction & ((1 << format.exponent) - 1);
-                let fraction = bits & ((1 << format.fraction) - 1);
-                special |= field == (1 << format.exponent) - 1;
-                let magnitude = fraction | u32::from(field != 0) << format.fraction;
-                significands[i] = if bits >> 15 == 1 { -(magnitude as i32) } else { magnitude as i32 };
-                exponents[i] =
-                    if magnitude == 0 { ZERO_EXPONENT } else { field.max(1) as i32 - 1 + format.lowest_exponent() };
+        let infinity = format.infinity() as u16;
+        let special = |raw: &[u16; DEPTH]| raw.iter().any(|x| x & infinity == infinity);
+        let signed = |raw: &[u16; DEPTH], negate: bool| raw.map(|x| x ^ u16::from(negate) << 15);
+        self.half = half;
+        self.a.clear();
+        self.a.extend(a.iter().map(|raw| {
+            let raw = signed(raw, negate[0]);
+            let apart = raw.map(|x| take_apart(format, x));
+            Row {
+                significands: apart.map(|x| x.0),
+                exponents: apart.map(|x| x.1),
+                raw,
+                special: special(&raw),
+                zero: apart.iter().all(|x| x.0 == 0),
             }
-            self.significands.push(significands);
-            self.exponents.push(exponents);
-            self.special.push(special);
-            self.raw.push(raw);
+        }));
+        self.b.clear();
+        self.b.extend(b.chunks(LANES).map(|columns| {
+            let mut out = Columns {
+                significands: [[0; LANES]; DEPTH],
+                exponents: [[ZERO_EXPONENT; LANES]; DEPTH],
+                raw: [[0; DEPTH]; LANES],
+                special: [false; LANES],
+                zero: true,
+            };
+            // Padding is common.
+            if columns.iter().all(|raw| *raw == [0; DEPTH]) {
+                return out;
+            }
+            for (lane, raw) in columns.iter().enumerate() {
+                let raw = signed(raw, negate[1]);
+                for (k, &x) in raw.iter().enumerate() {
+                    (out.significands[k][lane], out.exponents[k][lane]) = take_apart(format, x);
+                    out.zero &= out.significands[k][lane] == 0;
+                }
+                out.raw[lane] = raw;
+                out.special[lane] = special(&raw);
+            }
+            out
+        }));
+        self.special = self.b.iter().any(|b| b.special != [false; LANES]);
+    }
+
+    /// Whether the products of row `row` of A are all zero whatever the column, so that its sums are [`unchanged`].
+    pub fn adds_nothing(&self, row: usize) -> bool {
+        self.a[row].zero && !self.special
+    }
+
+    /// Adds the products of row `row` of A and the columns of B to `sums`, one for each column.
+    pub fn add_row(&self, row: usize, sums: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { self.add_row_avx2(row, sums) };
+        }
+        self.add_row_inline(row, sums);
+    }
+
+    /// The same, compiled for AVX2, whose shifts of each lane by its own distance make it four times as fast.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn add_row_avx2(&self, row: usize, sums: &mut [f32]) {
+        self.add_row_inline(row, sums);
+    }
+
+    #[inline(always)]
+    fn add_row_inline(&self, row: usize, sums: &mut [f32]) {
+        let a = &self.a[row];
+        for (b, sums) in self.b.iter().zip(sums.chunks_mut(LANES)) {
+            let mut c = [0.0; LANES];
+            c[..sums.len()].copy_from_slice(sums);
+            let mut out = if a.zero || b.zero {
+                c.map(|c| f32::from_bits(unchanged(c.to_bits())))
+            } else {
+                sum(self.half, a, b, &c)
+            };
+            for lane in 0..LANES {
+                if a.special || b.special[lane] || !c[lane].is_finite() {
+                    out[lane] = special(self.half, &a.raw, &b.raw[lane], c[lane]);
+                }
+            }
+            sums.copy_from_slice(&out[..sums.len()]);
         }
     }
 }
 
-/// `c` plus the product of row `row` of `a` and row `column` of `b`.
-pub fn dot(half: Half, a: &Operand, row: usize, b: &Operand, column: usize, c: f32) -> f32 {
-    if a.special[row] || b.special[column] || !c.is_finite() {
-        return special(half, &a.raw[row], &b.raw[column], c);
-    }
-    let (sa, sb) = (&a.significands[row], &b.significands[column]);
-    let (ea, eb) = (&a.exponents[row], &b.exponents[column]);
-    let mut exponents = [0i32; DEPTH];
-    let mut products = [0i32; DEPTH];
-    let (c_significand, c_exponent) = take_apart(c);
-    let mut largest = c_exponent;
-    for i in 0..DEPTH {
-        products[i] = sa[i] * sb[i];
-        exponents[i] = ea[i] + eb[i];
-        largest = largest.max(exponents[i]);
-    }
-    if largest < ZERO_EXPONENT / 2 {
-        return 0.0;
-    }
-    // A product has twice the fraction bits of its factors: at most 20, so it must move up to 25.
-    let up = FRACTION - 2 * a.fraction;
-    let mut sum = 0i64;
-    for i in 0..DEPTH {
-        let down = (largest - exponents[i]).min(31);
-        let magnitude = (products[i].unsigned_abs() << up) >> down;
-        let sign = products[i] >> 31;
-        sum += i64::from((magnitude as i32 ^ sign) - sign);
-    }
-    let down = (largest - c_exponent).min(63);
-    let magnitude = (c_significand.unsigned_abs() << (FRACTION - 23)) >> down;
-    sum += if c_significand < 0 { -(magnitude as i64) } else { magnitude as i64 };
-    put_together(sum, largest)
+/// The bits of a sum to which only zeros are added: as they were, but -0 becomes 0, and a NaN that of the tensor
+/// cores.
+#[inline]
+pub const fn unchanged(c: u32) -> u32 {
+    let magnitude = c & 0x7fff_ffff;
+    let number = if magnitude == 0 { 0 } else { c };
+    if magnitude > 0x7f80_0000 { NAN.to_bits() } else { number }
 }
 
-/// Signed significand with 23 fraction bits, and exponent.
-fn take_apart(value: f32) -> (i64, i32) {
-    let bits = value.to_bits();
-    let field = bits >> 23 & 0xff;
-    let magnitude = i64::from(bits & 0x7f_ffff | u32::from(field != 0) << 23);
-    if magnitude == 0 {
-        return (0, ZERO_EXPONENT);
+/// `c` plus the products of a row and columns, all of which are finite.
+///
+/// Nothing overflows here; the arithmetic is written as wrapping because checks would keep the compiler from
+/// computing all lanes at once where they are on. Loops over indices of lanes are what it sees through best.
+#[allow(clippy::needless_range_loop)]
+#[inline(always)]
+fn sum(half: Half, a: &Row, b: &Columns, c: &[f32; LANES]) -> [f32; LANES] {
+    let mut c_significands = [0i32; LANES];
+    let mut c_exponents = [0i32; LANES];
+    for lane in 0..LANES {
+        let bits = c[lane].to_bits();
+        let field = bits >> 23 & 0xff;
+        let magnitude = (bits & 0x7f_ffff | u32::from(field != 0) << 23) as i32;
+        c_significands[lane] = if bits >> 31 == 1 { magnitude.wrapping_neg() } else { magnitude };
+        c_exponents[lane] = if magnitude == 0 { ZERO_EXPONENT } else { (field.max(1) as i32).wrapping_sub(127) };
     }
-    (if bits >> 31 == 1 { -magnitude } else { magnitude }, field.max(1) as i32 - 127)
+    let mut largest = c_exponents;
+    for k in 0..DEPTH {
+        for lane in 0..LANES {
+            largest[lane] = largest[lane].max(a.exponents[k].wrapping_add(b.exponents[k][lane]));
+        }
+    }
+    // A product is below 4 and has twice the fraction bits of its factors, at most 20; moved up to 25 it is below
+    // 2^27, so that eight fit in 32 bits.
+    let up = FRACTION - 2 * half.format().fraction;
+    let mut sums = [[0i32; LANES]; 2];
+    for (half, sums) in sums.iter_mut().enumerate() {
+        for k in DEPTH / 2 * half..DEPTH / 2 * (half + 1) {
+            for lane in 0..LANES {
+                let product = a.significands[k].wrapping_mul(b.significands[k][lane]);
+                let exponent = a.exponents[k].wrapping_add(b.exponents[k][lane]);
+                let term = shift(product, up, largest[lane].wrapping_sub(exponent));
+                sums[lane] = sums[lane].wrapping_add(term);
+            }
+        }
+    }
+    let mut exact = [0f64; LANES];
+    for lane in 0..LANES {
+        let c = shift(c_significands[lane], FRACTION - 23, largest[lane].wrapping_sub(c_exponents[lane]));
+        let sum = f64::from(sums[0][lane]) + f64::from(sums[1][lane]) + f64::from(c);
+        // Where all terms are zero, so is the sum, and any power of two will do.
+        let field = largest[lane].max(ZERO_EXPONENT / 20).wrapping_add(1023 - FRACTION as i32);
+        exact[lane] = sum * f64::from_bits((field as u64) << 52);
+    }
+    exact.map(cut_off)
 }
 
-/// `sum · 2^(exponent - 25)`, cut off to f32; an overflow is infinite.
-fn put_together(sum: i64, exponent: i32) -> f32 {
-    if sum == 0 {
-        return 0.0;
+/// `value` moved `up` bits, and then `down` bits toward zero.
+#[inline(always)]
+fn shift(value: i32, up: u32, down: i32) -> i32 {
+    let magnitude = value.unsigned_abs().wrapping_shl(up).wrapping_shr(down.min(31) as u32) as i32;
+    if value < 0 { magnitude.wrapping_neg() } else { magnitude }
+}
+
+/// `value`, which has at most 34 significant bits, cut off toward zero to f32; an overflow is infinite.
+#[inline(always)]
+fn cut_off(value: f64) -> f32 {
+    if value.abs() < f64::from(f32::MIN_POSITIVE) {
+        // A subnormal number is a multiple of 2^-149.
+        return ((value * 2f64.powi(149)).trunc() * 2f64.powi(-149)) as f32;
     }
-    let sign = if sum < 0 { 1u32 << 31 } else { 0 };
-    let magnitude = sum.unsigned_abs();
-    let top = magnitude.ilog2() as i32;
-    let value_exponent = exponent - FRACTION as i32 + top;
-    if value_exponent > 127 {
-        return f32::from_bits(sign | 0x7f80_0000);
-    }
-    // Where the last fraction bit of the result lies in `magnitude`.
-    let last = top - 23 + (-126 - value_exponent).max(0);
-    let significand = match last {
-        64.. => 0,
-        0..=63 => (magnitude >> last) as u32,
-        _ => (magnitude << -last) as u32,
-    };
-    let field = if value_exponent < -126 { 0 } else { (value_exponent + 126) as u32 };
-    // The leading bit of a normal number adds one to the exponent field.
-    f32::from_bits(sign | ((field << 23) + significand))
+    // The 29 fraction bits that f32 lacks.
+    f64::from_bits(value.to_bits() >> 29 << 29) as f32
 }
 
 /// The same where an input is infinite or NaN: only infinities and NaN can come out.
@@ -158,12 +260,23 @@ fn special(half: Half, a: &[u16; DEPTH], b: &[u16; DEPTH], c: f32) -> f32 {
     for i in 0..DEPTH {
         sum += format.decode(u32::from(a[i])) * format.decode(u32::from(b[i]));
     }
-    if sum.is_nan() { f32::from_bits(0x7fff_ffff) } else { f32::from_bits(F32.encode(sum, Rounding::Zero)) }
+    if sum.is_nan() { NAN } else { f32::from_bits(F32.encode(sum, Rounding::Zero)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One sum; with and without AVX2 it must be the same.
+    fn dot(half: Half, a: [u16; DEPTH], b: [u16; DEPTH], c: f32) -> f32 {
+        let mut operands = Operands::default();
+        operands.fill(half, &[a], &[b], [false; 2]);
+        let (mut sum, mut plain) = ([c], [c]);
+        operands.add_row(0, &mut sum);
+        operands.add_row_inline(0, &mut plain);
+        assert_eq!(sum[0].to_bits(), plain[0].to_bits());
+        sum[0]
+    }
 
     /// The rule in slow, wide arithmetic: every term as an integer multiple of 2^-400.
     fn slow(half: Half, a: &[u16; DEPTH], b: &[u16; DEPTH], c: f32) -> f32 {
@@ -237,25 +350,40 @@ mod tests {
             if !c.is_finite() || round % 3 == 0 {
                 c = f32::from_bits(next() & 0x8fff_ffff | 0x3000_0000);
             }
-            let (mut left, mut right) = (Operand::default(), Operand::default());
-            left.fill(half, &[a], false);
-            right.fill(half, &[b], false);
-            let got = dot(half, &left, 0, &right, 0, c);
+            let got = dot(half, a, b, c);
             let want = slow(half, &a, &b, c);
             assert_eq!(got.to_bits(), want.to_bits(), "{half:?} {a:x?} {b:x?} {c:e}: {got:e} {want:e}");
         }
     }
 
     #[test]
+    fn zeros_add_nothing_unless_they_meet_infinities() {
+        let mut operands = Operands::default();
+        let (zero, one) = ([0; DEPTH], [0x3c00; DEPTH]);
+        operands.fill(Half::F16, &[zero, one], &[one, zero], [false; 2]);
+        assert!(operands.adds_nothing(0) && !operands.adds_nothing(1));
+        for c in [-0.0, 1.5, -f32::MIN_POSITIVE / 4.0, f32::INFINITY, f32::NAN] {
+            let mut sums = [c; 2];
+            operands.add_row(0, &mut sums);
+            assert_eq!(sums.map(f32::to_bits), [unchanged(c.to_bits()); 2]);
+            if c.is_finite() {
+                assert_eq!(slow(Half::F16, &zero, &one, c).to_bits(), unchanged(c.to_bits()));
+            }
+        }
+        operands.fill(Half::F16, &[zero], &[[0x7c00; DEPTH]], [false; 2]);
+        assert!(!operands.adds_nothing(0));
+        let mut sums = [1.0];
+        operands.add_row(0, &mut sums);
+        assert_eq!(sums[0].to_bits(), NAN.to_bits());
+    }
+
+    #[test]
     fn infinities_and_nan() {
         let one = |a: u16, b: u16, c: f32| {
-            let (mut left, mut right) = (Operand::default(), Operand::default());
             let mut rows = [[0u16; DEPTH]; 2];
             rows[0][3] = a;
             rows[1][3] = b;
-            left.fill(Half::F16, &rows[..1], false);
-            right.fill(Half::F16, &rows[1..], false);
-            dot(Half::F16, &left, 0, &right, 0, c)
+            dot(Half::F16, rows[0], rows[1], c)
         };
         assert_eq!(one(0x7c00, 0x3c00, 1.0), f32::INFINITY);
         assert_eq!(one(0xfc00, 0x3c00, 1.0), f32::NEG_INFINITY);

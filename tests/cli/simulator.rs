@@ -11,8 +11,13 @@ fn kernels_without_faults_pass() {
     assert_eq!(report["kernel"], "v3_f16_128x64x64_s2");
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(0));
     assert!(report["runs"].as_u64() > Some(10) && report["instructions"].as_u64() > Some(1000));
+    assert!(report["instructions_per_second"].as_f64() > Some(1000.0));
     let tried = run("check v3_f16_128x64x16_s2 --shape 5x6x40 --explore 50").succeeded();
     assert!(tried.stdout.contains("no findings in 50 schedules"), "{}", tried.stdout);
+    let two = run("check v3 --tile 128x64x64 --shape 40,70x20x30 --schedule timed").succeeded();
+    for part in ["kernel", "million a second", "40×40×40", "70×20×30"] {
+        assert!(two.stdout.contains(part), "no `{part}` in {}", two.stdout);
+    }
     let example = run(&format!("check {EXAMPLE}/add-one.toml")).succeeded();
     assert!(example.stdout.contains("add_one: no findings"), "{}", example.stdout);
 }
@@ -63,6 +68,14 @@ fn a_product_is_simulated() {
     let product = run("matmul --random 130x70x100 --device sim --schedules 3 --check --json").succeeded();
     assert_eq!(product.json()["check"]["passed"], true);
     assert_eq!(product.json()["kernel"]["code"], "simulated");
+    assert_eq!(product.json()["simulation"]["schedules"], 3);
+    let instructions = |options: &str| {
+        let json = run(&format!("matmul --random 50x60x70 --device sim --json {options}")).succeeded().json();
+        json["simulation"]["instructions"].as_u64().unwrap()
+    };
+    // Seeds are of random schedules too, and what one of them does can be had again.
+    let timed = instructions("--schedules 1");
+    assert_eq!(instructions("--seed 8 --schedules 2") - timed, instructions("--seed 8 --schedule random:8"));
     run("matmul --random 40000x40000x40000 --device sim").failed(2, &["the simulator takes up to"]);
     run("matmul --random 4x4x0 --device sim").succeeded();
 }

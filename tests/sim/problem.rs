@@ -31,6 +31,20 @@ impl Problem {
         Problem::of(entry, [m, n, k], a, b)
     }
 
+    /// As [`Problem::new`], but rows of A and B are zero except a few, which lie irregularly, and the last.
+    pub fn sparse(entry: &str, [m, n, k]: [usize; 3]) -> Problem {
+        let mut problem = Problem::new(entry, [m, n, k]);
+        let leading = k.next_multiple_of(8);
+        for (matrix, rows, distance) in [(&mut problem.a, m, 13), (&mut problem.b, n, 11)] {
+            for (row, elements) in matrix.chunks_exact_mut(leading).enumerate() {
+                if row % distance != 0 && row + 1 != rows {
+                    elements.fill(0);
+                }
+            }
+        }
+        Problem::of(entry, [m, n, k], problem.a, problem.b)
+    }
+
     /// The given operands, whose rows start at multiples of 8 elements.
     pub fn of(entry: &str, size: [usize; 3], a: Vec<u16>, b: Vec<u16>) -> Problem {
         let config = config(entry);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use clap::Args;
-use hopper_gemm::select::parse_kernel;
+use hopper_gemm::select::{parse_kernel, parse_sizes};
 use hopper_gemm::{Error, units};
 use kernels::catalogue::{COMPILED, Config};
 use serde::Serialize;
@@ -14,7 +14,8 @@ use sim::{Control, Finding, Kind, Outcome, Program, Schedule};
 use super::failure::Failure;
 use super::output;
 use super::progress::Progress;
-use super::subject::Subject;
+use super::subject::{Sizes, Subject};
+use super::{parse_schedule, said};
 
 /// Run a kernel in the simulator under many schedules, and report races, deadlocks and wrong results.
 ///
@@ -27,7 +28,11 @@ pub struct Arguments {
     kernel: String,
     #[command(flatten)]
     subject: Subject,
-    /// Every compiled configuration of the kernel that the options allow
+    /// Sizes of the product, MxNxK or one number, or several with commas between [default: a little more than one
+    /// tile each way, and more tiles of K than stages]
+    #[arg(long, value_name = "MxNxK", value_delimiter = ',', value_parser = |text: &str| said(parse_sizes(text)), help_heading = "Kernel")]
+    shape: Vec<Sizes>,
+    /// Every compiled configuration of the kernel, or those of one --type
     #[arg(long, conflicts_with_all = ["tile", "stages", "cluster"])]
     all: bool,
     /// Random schedules, besides the timing model's and the extreme ones
@@ -48,23 +53,25 @@ pub struct Arguments {
     pub json: bool,
 }
 
-fn parse_schedule(text: &str) -> Result<Schedule, String> {
-    text.parse()
-}
-
 /// A little more than one tile each way, and once around the ring and a ragged step more.
-fn ragged(config: &Config) -> (usize, usize, usize) {
+fn ragged(config: &Config) -> Sizes {
     let Config { tile, cluster, stages, .. } = config;
     (tile.m * cluster.m + 2, tile.n * cluster.n + 5, tile.k * (stages + 1) + 8)
 }
 
-/// What one kernel came to.
+/// What one kernel came to on one product.
 #[derive(Serialize)]
 struct Report {
     kernel: String,
+    /// M, N and K, of a kernel of the catalogue.
+    shape: Option<Sizes>,
     runs: usize,
+    /// Whether the runs were every order of events that there is.
+    complete: bool,
+    /// Warp instructions of all runs without a finding.
     instructions: u64,
     seconds: f64,
+    instructions_per_second: f64,
     findings: Vec<FindingReport>,
 }
 
@@ -85,21 +92,34 @@ struct FindingReport {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reports = if arguments.kernel.ends_with(".toml") {
         vec![check_description(arguments)?]
-    } else if arguments.all {
-        let kernel = parse_kernel(&arguments.kernel)?;
-        let configs = COMPILED.iter().filter(|config| config.kernel == kernel);
-        configs.map(|config| check_config(arguments, config)).collect::<Result<Vec<_>, _>>()?
     } else {
-        vec![check_config(arguments, arguments.subject.config(&arguments.kernel)?)?]
+        let subjects = subjects(arguments)?;
+        subjects.iter().map(|&(config, shape)| check_config(arguments, config, shape)).collect::<Result<_, _>>()?
     };
     if arguments.json {
         output::json(&reports)?;
     } else {
-        for report in &reports {
-            output::print(&report.text())?;
-        }
+        output::print(&text(&reports))?;
     }
     if reports.iter().any(|report| !report.findings.is_empty()) { Err(Failure::Check) } else { Ok(()) }
+}
+
+/// The configurations to check, each with the sizes of the product.
+fn subjects(arguments: &Arguments) -> Result<Vec<(&'static Config, Sizes)>, Failure> {
+    let shapes: Vec<Option<Sizes>> =
+        if arguments.shape.is_empty() { vec![None] } else { arguments.shape.iter().copied().map(Some).collect() };
+    let mut subjects = Vec::new();
+    for shape in shapes {
+        let configs: Vec<_> = if arguments.all {
+            let kernel = parse_kernel(&arguments.kernel)?;
+            let allowed = |config: &&Config| config.kernel == kernel && arguments.subject.allows(config.element);
+            COMPILED.iter().filter(allowed).collect()
+        } else {
+            vec![arguments.subject.config(&arguments.kernel, shape)?]
+        };
+        subjects.extend(configs.into_iter().map(|config| (config, shape.unwrap_or_else(|| ragged(config)))));
+    }
+    Ok(subjects)
 }
 
 /// The schedules to try, for clusters of this many warps.
@@ -111,7 +131,7 @@ fn schedules(arguments: &Arguments, warps: u32) -> Vec<Schedule> {
     [Schedule::Timed].into_iter().chain(Schedule::extremes(warps)).chain(random).collect()
 }
 
-fn check_config(arguments: &Arguments, config: &'static Config) -> Result<Report, Failure> {
+fn check_config(arguments: &Arguments, config: &'static Config, shape: Sizes) -> Result<Report, Failure> {
     if !config.kernel.loads() {
         return Err(Error::Syntax {
             value: config.kernel.name().to_owned(),
@@ -119,23 +139,25 @@ fn check_config(arguments: &Arguments, config: &'static Config) -> Result<Report
         }
         .into());
     }
-    let shape = arguments.subject.shape(config, ragged);
     let simulation = arguments.subject.simulation(config, shape)?;
     let reference = simulation.reference();
     let replay = format!("hopper-gemm check {} {}", config.entry, arguments.subject.options(shape));
     if let Some(most) = arguments.explore {
         let start = Instant::now();
-        let mut report = Report::new(config.entry);
+        let mut report = Report::new(config.entry, Some(shape));
         match simulation.explore(&reference, most) {
-            Ok((tried, _)) => report.runs = tried,
+            Ok(explored) => {
+                (report.runs, report.complete) = (explored.orders, explored.complete);
+                report.instructions = explored.instructions;
+            }
             Err(sim::gemm::Error::Finding(finding)) => report.add(&finding, &replay),
             Err(error) => return Err(error.into()),
         }
-        report.seconds = start.elapsed().as_secs_f64();
+        report.end(start);
         return Ok(report);
     }
     let schedules = schedules(arguments, simulation.warps());
-    survey(config.entry, &schedules, &replay, |schedule| {
+    survey(Report::new(config.entry, Some(shape)), &schedules, &replay, |schedule| {
         match simulation.check(&reference, schedule, Control::default()) {
             Ok(outcome) => Ok(Ok(outcome)),
             Err(sim::gemm::Error::Finding(finding)) => Ok(Err(finding)),
@@ -159,7 +181,7 @@ fn check_description(arguments: &Arguments) -> Result<Report, Failure> {
     let warps = launch.threads().div_ceil(32) * launch.cluster_blocks();
     let schedules = schedules(arguments, warps);
     let replay = format!("hopper-gemm check {}", arguments.kernel);
-    survey(prepared.entry(), &schedules, &replay, |schedule| {
+    survey(Report::new(prepared.entry(), None), &schedules, &replay, |schedule| {
         let (mut memory, launch) = prepared.launch().map_err(at)?;
         let result = sim::run(&program, &launch, &mut memory, &prepared.options, schedule, Control::default());
         let outcome = match result {
@@ -190,14 +212,13 @@ fn wrong_result(entry: &str, schedule: &Schedule, differences: &[String]) -> Box
 
 /// Runs every schedule, and puts findings of the same kind at the same place together.
 fn survey(
-    entry: &str,
+    mut report: Report,
     schedules: &[Schedule],
     replay: &str,
     mut each: impl FnMut(&Schedule) -> Result<Result<Outcome, Box<Finding>>, Failure>,
 ) -> Result<Report, Failure> {
-    let task = Progress::new(false).task(&format!("checking {entry}"), Some(schedules.len()));
+    let task = Progress::new(false).task(&format!("checking {}", report.kernel), Some(schedules.len()));
     let start = Instant::now();
-    let mut report = Report::new(entry);
     for schedule in schedules {
         match each(schedule)? {
             Ok(outcome) => report.instructions += outcome.instructions,
@@ -206,13 +227,28 @@ fn survey(
         report.runs += 1;
         task.set(report.runs);
     }
-    report.seconds = start.elapsed().as_secs_f64();
+    report.end(start);
     Ok(report)
 }
 
 impl Report {
-    fn new(entry: &str) -> Report {
-        Report { kernel: entry.to_owned(), runs: 0, instructions: 0, seconds: 0.0, findings: Vec::new() }
+    fn new(entry: &str, shape: Option<Sizes>) -> Report {
+        Report {
+            kernel: entry.to_owned(),
+            shape,
+            runs: 0,
+            complete: false,
+            instructions: 0,
+            seconds: 0.0,
+            instructions_per_second: 0.0,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Notes how long all runs took, from `start` on.
+    fn end(&mut self, start: Instant) {
+        self.seconds = start.elapsed().as_secs_f64();
+        self.instructions_per_second = self.instructions as f64 / self.seconds;
     }
 
     fn add(&mut self, finding: &Finding, replay: &str) {
@@ -232,27 +268,41 @@ impl Report {
             }),
         }
     }
+}
 
-    /// As text for people.
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for finding in &self.findings {
+/// Reports as text for people: all findings, then a line for one kernel or a table for several.
+fn text(reports: &[Report]) -> String {
+    let mut text = String::new();
+    for report in reports {
+        for finding in &report.findings {
             text += &finding.report;
-            text += &format!("  seen     in {} of {} schedules\n", finding.schedules.len(), self.runs);
+            text += &format!("  seen     in {} of {} schedules\n", finding.schedules.len(), report.runs);
             text += &format!("  again    {}\n\n", finding.replay);
         }
-        let verdict = match self.findings.len() {
+    }
+    if let [report] = reports {
+        let findings = match report.findings.len() {
             0 => "no findings".to_owned(),
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
-        text += &format!(
-            "{}: {verdict} in {} schedules, {} warp instructions, {}\n",
-            self.kernel,
-            self.runs,
-            self.instructions,
-            units::seconds(self.seconds)
-        );
-        text
+        let Report { kernel, runs, instructions, instructions_per_second, .. } = report;
+        let runs = if report.complete { format!("all {runs} orders of events") } else { format!("{runs} schedules") };
+        let (time, rate) = (units::seconds(report.seconds), units::per_second(*instructions_per_second));
+        return text + &format!("{kernel}: {findings} in {runs}, {instructions} warp instructions, {time}, {rate}\n");
     }
+    let header = ["kernel", "M×N×K", "schedules", "findings", "warp instructions", "seconds", "million a second"];
+    let rows = reports.iter().map(|report| {
+        let (m, n, k) = report.shape.unwrap_or_default();
+        vec![
+            report.kernel.clone(),
+            format!("{m}×{n}×{k}"),
+            report.runs.to_string(),
+            report.findings.len().to_string(),
+            report.instructions.to_string(),
+            format!("{:.3}", report.seconds),
+            format!("{:.2}", report.instructions_per_second * 1e-6),
+        ]
+    });
+    text + &output::table(&header, rows)
 }

@@ -65,12 +65,18 @@ impl Failure {
     /// Says what is wrong: one line on standard error, a second with a hint where there is one, and with
     /// `json` an object on standard output.
     pub fn report(&self, json: bool) -> ExitCode {
+        let again = match self {
+            Failure::Simulator(sim::gemm::Error::Finding(finding)) => {
+                Some(format!("the same command with `--schedule {}` shows it again", finding.schedule))
+            }
+            _ => None,
+        };
         let (message, hint) = match self {
             Failure::Check => return ExitCode::from(self.code()),
             // Nobody listens any more, as in `hopper-gemm kernels | head`.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
             Failure::Output(error) => (format!("cannot write to standard output: {error}"), &None),
-            Failure::Simulator(error) => (error.to_string(), &None),
+            Failure::Simulator(error) => (error.to_string(), &again),
             Failure::File(message) => (message.clone(), &None),
             Failure::Library { error, hint } => (error.to_string(), hint),
         };

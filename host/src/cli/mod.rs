@@ -50,6 +50,11 @@ fn said<T>(parsed: hopper_gemm::Result<T>) -> Result<T, String> {
     })
 }
 
+/// Parses a schedule of the simulator.
+fn parse_schedule(text: &str) -> Result<sim::Schedule, String> {
+    text.parse()
+}
+
 /// Parses the arguments, runs the command, and turns its result into an exit code.
 pub fn main() -> ExitCode {
     let (result, json) = match Cli::parse().command {

@@ -2,14 +2,17 @@
 
 use clap::Args;
 use half::{bf16, f16};
-use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_tile};
 use hopper_gemm::simulator::Simulation;
 use hopper_gemm::{Element, random};
 use kernels::catalogue::{self, Cluster, Config, Tile, by_entry};
 
 use super::failure::Failure;
 
-/// A kernel of the catalogue and the sizes of a product.
+/// Sizes of a product: M, N and K.
+pub type Sizes = (usize, usize, usize);
+
+/// A kernel of the catalogue and the matrices of a product.
 #[derive(Args)]
 pub struct Subject {
     /// Element type [default: f16]
@@ -24,42 +27,38 @@ pub struct Subject {
     /// Tiles of a cluster, such as 2x1
     #[arg(long, value_name = "MxN", value_parser = parse_cluster, help_heading = "Kernel")]
     cluster: Option<Cluster>,
-    /// Sizes of the product: MxNxK, or one number [default: a little more than one tile each way, and more
-    /// tiles of K than stages]
-    #[arg(long, value_name = "MxNxK", value_parser = parse_sizes, help_heading = "Kernel")]
-    shape: Option<(usize, usize, usize)>,
     /// Seed of the random matrices
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Kernel")]
     matrix_seed: u64,
 }
 
 impl Subject {
-    /// The configuration that `name`, a kernel or an entry, means together with the options.
-    pub fn config(&self, name: &str) -> Result<&'static Config, Failure> {
+    /// Whether kernels of this element type are asked for.
+    pub fn allows(&self, element: catalogue::Element) -> bool {
+        self.element.is_none_or(|wanted| wanted == element)
+    }
+
+    /// The configuration that `name`, a kernel or an entry, means together with the options, for a product of these
+    /// sizes.
+    pub fn config(&self, name: &str, shape: Option<Sizes>) -> Result<&'static Config, Failure> {
         if let Some(config) = by_entry(name) {
             return Ok(config);
         }
         let request =
             Request { kernel: Some(parse_kernel(name)?), tile: self.tile, stages: self.stages, cluster: self.cluster };
         let element = self.element.unwrap_or(catalogue::Element::F16);
-        Ok(select::select(element, self.shape.map_or([usize::MAX; 2], |shape| [shape.0, shape.1]), &request)?)
-    }
-
-    /// The sizes asked for, or small ones that are ragged every way.
-    pub fn shape(&self, config: &Config, default: impl Fn(&Config) -> (usize, usize, usize)) -> [usize; 3] {
-        let (m, n, k) = self.shape.unwrap_or_else(|| default(config));
-        [m, n, k]
+        Ok(select::select(element, shape.map_or([usize::MAX; 2], |shape| [shape.0, shape.1]), &request)?)
     }
 
     /// The kernel on random matrices of these sizes.
-    pub fn simulation(&self, config: &'static Config, shape: [usize; 3]) -> Result<Simulation, Failure> {
+    pub fn simulation(&self, config: &'static Config, shape: Sizes) -> Result<Simulation, Failure> {
         match config.element {
             catalogue::Element::F16 => self.random::<f16>(config, shape),
             catalogue::Element::Bf16 => self.random::<bf16>(config, shape),
         }
     }
 
-    fn random<T: Element>(&self, config: &'static Config, [m, n, k]: [usize; 3]) -> Result<Simulation, Failure> {
+    fn random<T: Element>(&self, config: &'static Config, (m, n, k): Sizes) -> Result<Simulation, Failure> {
         hopper_gemm::Problem::new(T::KIND, m, n, k)?;
         hopper_gemm::simulator::check_size([m, n, k])?;
         let a = random::normal::<T>(m, k, self.matrix_seed, random::A)?;
@@ -68,7 +67,7 @@ impl Subject {
     }
 
     /// The options of the command line that repeat what a run was given.
-    pub fn options(&self, [m, n, k]: [usize; 3]) -> String {
+    pub fn options(&self, (m, n, k): Sizes) -> String {
         let seed = if self.matrix_seed == 0 { String::new() } else { format!(" --matrix-seed {}", self.matrix_seed) };
         format!("--shape {m}x{n}x{k}{seed}")
     }

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hopper_gemm::Error;
+use hopper_gemm::select::parse_sizes;
 use kernels::catalogue::Config;
 use sim::{Control, Schedule};
 
 use super::failure::Failure;
 use super::output;
-use super::subject::Subject;
+use super::said;
+use super::subject::{Sizes, Subject};
 
 /// Draw a timeline of a kernel: its warps, TMA and the tensor cores.
 ///
@@ -25,10 +27,13 @@ pub struct Arguments {
     out: PathBuf,
     #[command(flatten)]
     subject: Subject,
+    /// Sizes of the product: MxNxK, or one number [default: one tile, and K three times around the ring]
+    #[arg(long, value_name = "MxNxK", value_parser = |text: &str| said(parse_sizes(text)), help_heading = "Kernel")]
+    shape: Option<Sizes>,
 }
 
 /// One tile of C, and three times around the ring.
-fn one_tile(config: &Config) -> (usize, usize, usize) {
+fn one_tile(config: &Config) -> Sizes {
     let Config { tile, cluster, stages, .. } = config;
     (tile.m * cluster.m, tile.n * cluster.n, tile.k * 3 * stages)
 }
@@ -43,15 +48,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Error::Syntax { value, rule: "the file of a trace ends in .svg or .json" }.into());
         }
     };
-    let config = arguments.subject.config(&arguments.kernel)?;
-    let shape = arguments.subject.shape(config, one_tile);
+    let config = arguments.subject.config(&arguments.kernel, arguments.shape)?;
+    let shape = arguments.shape.unwrap_or_else(|| one_tile(config));
     let simulation = arguments.subject.simulation(config, shape)?;
     let (mut memory, launch, _) = simulation.product().launch(config);
     let control = Control { trace: true, ..Control::default() };
     let options = sim::gemm::options(config);
     let outcome = sim::run(simulation.program(), &launch, &mut memory, &options, &Schedule::Timed, control)
         .map_err(sim::gemm::Error::Finding)?;
-    let [m, n, k] = shape;
+    let (m, n, k) = shape;
     let text = if picture {
         sim::trace::to_svg(&outcome.spans, &format!("{} on {m}×{n}×{k}", config.entry))
     } else {

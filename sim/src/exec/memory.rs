@@ -6,7 +6,7 @@ use super::{Exec, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Site, extend, low_bit
 use crate::cluster::{Cluster, Flow, What};
 use crate::report::Kind;
 use crate::shared::{Proxy, Reader, Writer};
-use crate::tensor_core::{self, DEPTH, Half};
+use crate::tensor_core::{DEPTH, Half};
 use crate::warp::Lanes;
 
 /// Where an address leads.
@@ -394,15 +394,20 @@ impl Cluster<'_> {
                 }
             }
         }
-        let (left, right) = self.scratch.operands();
-        left.fill(half, &rows, false);
-        right.fill(half, &columns, false);
+        let operands = &mut self.scratch.operands;
+        operands.fill(half, &rows, &columns, [false; 2]);
         let mut out = [[0u64; 32]; 4];
-        for lane in 0..32 {
-            for i in 0..4 {
-                let (row, column) = (lane / 4 + 8 * (i / 2), 2 * (lane % 4) + i % 2);
-                let c = f32::from_bits(c[i][lane] as u32);
-                out[i][lane] = u64::from(tensor_core::dot(half, left, row, right, column, c).to_bits());
+        for row in 0..16 {
+            // The four threads of a row hold two columns each.
+            let place = |column: usize| (row / 8 * 2 + column % 2, row % 8 * 4 + column / 2);
+            let mut sums: [f32; 8] = std::array::from_fn(|column| {
+                let (register, lane) = place(column);
+                f32::from_bits(c[register][lane] as u32)
+            });
+            operands.add_row(row, &mut sums);
+            for (column, sum) in sums.iter().enumerate() {
+                let (register, lane) = place(column);
+                out[register][lane] = u64::from(sum.to_bits());
             }
         }
         for (dst, value) in mma.d.iter().zip(&out) {

@@ -82,12 +82,17 @@ impl<'a> Cluster<'a> {
             Op::Unary { dst, a, ty, .. } => {
                 let Function::Unary(f) = program.functions[pc as usize] else { return Ok(Flow::Next) };
                 let a = self.typed(b, w, a, *ty);
-                self.set(site, *dst, &a.map(f));
+                self.set(site, *dst, &if uniform(&a) { [f(a[0]); 32] } else { a.map(f) });
             }
             Op::Binary { dst, a, b: right, ty, .. } => {
                 let Function::Binary(f) = program.functions[pc as usize] else { return Ok(Flow::Next) };
                 let (x, y) = (self.typed(b, w, a, *ty), self.typed(b, w, right, *ty));
-                self.set(site, *dst, &std::array::from_fn(|i| f(x[i], y[i])));
+                let out = if uniform(&x) && uniform(&y) {
+                    [f(x[0], y[0]); 32]
+                } else {
+                    std::array::from_fn(|i| f(x[i], y[i]))
+                };
+                self.set(site, *dst, &out);
             }
             Op::Ternary { dst, a, b: second, c, ty, .. } => {
                 let Function::Ternary(f) = program.functions[pc as usize] else { return Ok(Flow::Next) };
@@ -441,7 +446,7 @@ impl<'a> Cluster<'a> {
     /// Sets a register in the site's lanes.
     pub fn set(&mut self, site: Site, dst: Reg, value: &Lanes) {
         let index = dst.0 as usize;
-        let bits = self.cx.register_masks[index];
+        let bits = self.cx.program.register_masks[index];
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.written[index] = warp.fences + 1;
         let register = &mut warp.regs[index];
@@ -592,6 +597,11 @@ impl<'a> Cluster<'a> {
         self.after_exit(site)?;
         Ok(Flow::Gone)
     }
+}
+
+/// Whether all lanes hold the same, as addresses of tiles and counters of loops do: one result is then enough.
+fn uniform(lanes: &Lanes) -> bool {
+    lanes.iter().fold(0, |different, value| different | (value ^ lanes[0])) == 0
 }
 
 fn boolean(op: BoolOp, a: u32, b: u32) -> u32 {

@@ -5,10 +5,10 @@ use ptx::ast::*;
 
 use super::{Exec, Site};
 use crate::clock::Epoch;
-use crate::cluster::{Cluster, Flow, Operation, What};
+use crate::cluster::{Cluster, Flow, Operation, Tiles, What};
 use crate::report::Kind;
 use crate::shared::{Proxy, Reader, Shared};
-use crate::tensor_core::{self, DEPTH, Half};
+use crate::tensor_core::{DEPTH, Half, Operands, unchanged};
 use crate::timing;
 use crate::warp::{Lanes, Wait};
 
@@ -18,17 +18,11 @@ const ROWS: usize = 64;
 /// Buffers that wgmmas use one after the other.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    a: tensor_core::Operand,
-    b: tensor_core::Operand,
-    rows: Vec<[u16; DEPTH]>,
+    pub operands: Operands,
+    a: Vec<[u16; DEPTH]>,
+    b: Vec<[u16; DEPTH]>,
+    sums: Vec<f32>,
     chunks: Vec<u32>,
-}
-
-impl Scratch {
-    /// Both operands, for `mma.sync`.
-    pub fn operands(&mut self) -> (&mut tensor_core::Operand, &mut tensor_core::Operand) {
-        (&mut self.a, &mut self.b)
-    }
 }
 
 /// A matrix descriptor (PTX ISA, "Matrix Descriptor Format"), in bytes.
@@ -109,6 +103,41 @@ fn gather(shared: &Shared, chunks: &[u32], rows: usize, transposed: bool, out: &
     }
 }
 
+/// Adds the products of the sixteen rows from `first` on to the accumulators of their warp: `registers`, in `values`.
+/// `sums` has room for a row.
+fn accumulate(
+    operands: &Operands,
+    first: usize,
+    scale_d: bool,
+    registers: &[Reg],
+    values: &mut [Lanes],
+    sums: &mut [f32],
+) {
+    for register in registers {
+        let lanes = &mut values[register.0 as usize];
+        for value in lanes {
+            *value = if scale_d { u64::from(unchanged(*value as u32)) } else { 0 };
+        }
+    }
+    for row in (0..16).filter(|row| !operands.adds_nothing(first + row)) {
+        // Four threads hold a row, each two neighbouring columns of eight: registers 0 and 1 of four in the upper
+        // eight rows, 2 and 3 in the lower (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
+        let place = |column: usize| {
+            let register = registers[column / 8 * 4 + row / 8 * 2 + column % 2];
+            (register.0 as usize, row % 8 * 4 + column % 8 / 2)
+        };
+        for (column, sum) in sums.iter_mut().enumerate() {
+            let (register, lane) = place(column);
+            *sum = f32::from_bits(values[register][lane] as u32);
+        }
+        operands.add_row(first + row, sums);
+        for (column, sum) in sums.iter().enumerate() {
+            let (register, lane) = place(column);
+            values[register][lane] = u64::from(sum.to_bits());
+        }
+    }
+}
+
 impl Cluster<'_> {
     /// Checks that a whole warpgroup is there to execute a wgmma instruction, this warp converged.
     pub fn warpgroup_aligned(&self, site: Site) -> Exec<()> {
@@ -125,7 +154,7 @@ impl Cluster<'_> {
     /// Checks that an ordinary instruction touches no register that a wgmma in flight uses.
     pub fn registers_at_rest(&self, site: Site) -> Exec<()> {
         let warp = &self.blocks[site.b].warps[site.w];
-        for &register in &self.cx.operands[site.pc as usize] {
+        for &register in &self.cx.program.operands[site.pc as usize] {
             if warp.flight[register as usize] > warp.wgmma_retired {
                 let name = &self.cx.program.entry.registers[register as usize].name;
                 let line = self.cx.program.line(warp.flight_pc[register as usize]);
@@ -168,7 +197,7 @@ impl Cluster<'_> {
         let queue = &mut self.blocks[site.b].groups[group];
         let at = (issued - queue.executed) as usize;
         if at == queue.queue.len() {
-            queue.queue.push_back(Operation { pc: site.pc, a, b, scale_d, issued: 0, ready: 0 });
+            queue.queue.push_back(Operation { pc: site.pc, a, b, scale_d, issued: 0, ready: 0, tiles: None });
         }
         let operation = &mut queue.queue[at];
         if (operation.pc, operation.a, operation.b, operation.scale_d) != (site.pc, a, b, scale_d) {
@@ -187,12 +216,19 @@ impl Cluster<'_> {
         let what = What::Wgmma { a: a_tile.map_or(0, |d| d.start), b: b_tile.start, operation: number };
         let action = self.action(site.event(what));
         let reader = Reader { epoch: Epoch { dimension, time: open_group as u32 + 1 }, action };
-        let mut sources = [None; 2];
-        if let Some(tile) = a_tile {
-            sources[0] = self.tile_is_there(site, tile, ROWS, wgmma.transpose[0], reader, "A")?;
+        if !self.tiles_are_known(site, at, reader.epoch) {
+            let mut writers = Vec::new();
+            let mut sources = [None; 2];
+            if let Some(tile) = a_tile {
+                sources[0] = self.tile_is_there(site, tile, ROWS, wgmma.transpose[0], reader, "A", &mut writers)?;
+            }
+            let n = wgmma.n as usize;
+            sources[1] = self.tile_is_there(site, b_tile, n, wgmma.transpose[1], reader, "B", &mut writers)?;
+            self.tiles_match(site, sources)?;
+            let block = &mut self.blocks[site.b];
+            let version = block.shared.version();
+            block.groups[group].queue[at].tiles = Some(Tiles { version, epoch: reader.epoch, writers });
         }
-        sources[1] = self.tile_is_there(site, b_tile, wgmma.n as usize, wgmma.transpose[1], reader, "B")?;
-        self.tiles_match(site, sources)?;
         if site.w.is_multiple_of(4) {
             self.note(what, site.b, site.w, site.mask, site.pc);
         }
@@ -230,28 +266,57 @@ impl Cluster<'_> {
             }
         }
         // Accumulators may pass from one wgmma in flight to the next only if both have the same shape.
-        for &register in wgmma.d.iter().chain(a) {
+        let in_flight = |register: Reg| {
             let i = register.0 as usize;
-            if warp.flight[i] > warp.wgmma_retired {
-                let before = &self.cx.program.entry.body[warp.flight_pc[i] as usize].op;
-                let same = matches!(before, Op::Wgmma(before) if before.d == wgmma.d) && !a.contains(&register);
-                let read_only =
-                    matches!(before, Op::Wgmma(before) if !before.d.contains(&register)) && a.contains(&register);
-                if !same && !read_only {
-                    let line = self.cx.program.line(warp.flight_pc[i]);
-                    let message = format!(
-                        "register {} is in use by the wgmma of line {line}, whose accumulators are not the same ones",
-                        name(register)
-                    );
-                    return Err(self.fault(Kind::RegisterInFlight, site, message));
+            (warp.flight[i] > warp.wgmma_retired).then(|| warp.flight_pc[i])
+        };
+        let accumulators = |pc: u32| match &self.cx.program.entry.body[pc as usize].op {
+            Op::Wgmma(before) => before.d.as_slice(),
+            _ => &[],
+        };
+        let fault = |register: Reg, pc: u32| {
+            let line = self.cx.program.line(pc);
+            let message = format!(
+                "register {} is in use by the wgmma of line {line}, whose accumulators are not the same ones",
+                name(register)
+            );
+            Err(self.fault(Kind::RegisterInFlight, site, message))
+        };
+        let mut same = None;
+        for &register in &wgmma.d {
+            if let Some(pc) = in_flight(register)
+                && same != Some(pc)
+            {
+                if accumulators(pc) != wgmma.d {
+                    return fault(register, pc);
                 }
+                same = Some(pc);
+            }
+        }
+        for &register in a {
+            if let Some(pc) = in_flight(register)
+                && accumulators(pc).contains(&register)
+            {
+                return fault(register, pc);
             }
         }
         Ok(())
     }
 
+    /// Whether another warp found the tiles of operation `at` of the queue as they are now, and this warp may read
+    /// them too.
+    fn tiles_are_known(&self, site: Site, at: usize, epoch: Epoch) -> bool {
+        let block = &self.blocks[site.b];
+        let knowledge = &block.warps[site.w].knowledge;
+        let readable = |&writer: &u32| self.accesses.readable(writer, knowledge, Proxy::Async).is_ok();
+        block.groups[site.w / 4].queue[at].tiles.as_ref().is_some_and(|tiles| {
+            tiles.version == block.shared.version() && tiles.epoch == epoch && tiles.writers.iter().all(readable)
+        })
+    }
+
     /// Checks that a tile may be read, and notes that it will be. Returns the action of the load that
-    /// brought its first bytes, if a bulk load did.
+    /// brought its first bytes, if a bulk load did, and adds those who wrote it to `writers`.
+    #[allow(clippy::too_many_arguments)]
     fn tile_is_there(
         &mut self,
         site: Site,
@@ -260,6 +325,7 @@ impl Cluster<'_> {
         transposed: bool,
         reader: Reader,
         which: &str,
+        writers: &mut Vec<u32>,
     ) -> Exec<Option<u32>> {
         if tile.base_offset != 0 {
             let message = format!("base offset {} of {which}'s descriptor is not modelled", tile.base_offset);
@@ -273,18 +339,7 @@ impl Cluster<'_> {
         }
         let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
         let shared = &mut self.blocks[site.b].shared;
-        let mut result = Ok(());
-        // Neighbouring pieces are checked together.
-        let mut i = 0;
-        while i < chunks.len() && result.is_ok() {
-            let start = i;
-            while i + 1 < chunks.len() && chunks[i + 1] == chunks[i] + 16 {
-                i += 1;
-            }
-            i += 1;
-            let length = (i - start) * 16;
-            result = shared.read(&mut self.accesses, chunks[start], length, reader, &knowledge, Proxy::Async);
-        }
+        let result = shared.read_pieces(&mut self.accesses, &chunks, reader, &knowledge, Proxy::Async, writers);
         self.blocks[site.b].warps[site.w].knowledge = knowledge;
         let first = chunks[0];
         self.scratch.chunks = chunks;
@@ -383,43 +438,35 @@ impl Cluster<'_> {
         self.progress += 1;
         let half = if wgmma.a_type == Type::F16 { Half::F16 } else { Half::Bf16 };
         let n = wgmma.n as usize;
-        let Scratch { a, b: right, rows, chunks } = &mut self.scratch;
+        let Scratch { operands, a, b: columns, sums, chunks } = &mut self.scratch;
         let block = &mut self.blocks[b];
         match &wgmma.a {
             WgmmaA::Descriptor(_) => {
                 Descriptor::decode(operation.a).chunks(ROWS, wgmma.transpose[0], chunks);
-                gather(&block.shared, chunks, ROWS, wgmma.transpose[0], rows);
+                gather(&block.shared, chunks, ROWS, wgmma.transpose[0], a);
             }
             WgmmaA::Registers(registers) => {
-                rows.clear();
-                rows.resize(ROWS, [0; DEPTH]);
+                a.clear();
+                a.resize(ROWS, [0; DEPTH]);
                 for (w, warp) in block.warps[group * 4..group * 4 + 4].iter().enumerate() {
                     for (i, register) in registers.iter().enumerate() {
                         let lanes: &Lanes = &warp.regs[register.0 as usize];
                         for (lane, &value) in lanes.iter().enumerate() {
                             let row = 16 * w + lane / 4 + 8 * (i % 2);
                             let k = 2 * (lane % 4) + 8 * (i / 2);
-                            rows[row][k] = value as u16;
-                            rows[row][k + 1] = (value >> 16) as u16;
+                            a[row][k] = value as u16;
+                            a[row][k + 1] = (value >> 16) as u16;
                         }
                     }
                 }
             }
         }
-        a.fill(half, rows, wgmma.negate[0]);
         Descriptor::decode(operation.b).chunks(n, wgmma.transpose[1], chunks);
-        gather(&block.shared, chunks, n, wgmma.transpose[1], rows);
-        right.fill(half, rows, wgmma.negate[1]);
+        gather(&block.shared, chunks, n, wgmma.transpose[1], columns);
+        operands.fill(half, a, columns, wgmma.negate);
+        sums.resize(n, 0.0);
         for (w, warp) in block.warps[group * 4..group * 4 + 4].iter_mut().enumerate() {
-            for (i, register) in wgmma.d.iter().enumerate() {
-                let lanes = &mut warp.regs[register.0 as usize];
-                for (lane, value) in lanes.iter_mut().enumerate() {
-                    let row = 16 * w + lane / 4 + 8 * (i % 4 / 2);
-                    let column = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
-                    let c = if operation.scale_d { f32::from_bits(*value as u32) } else { 0.0 };
-                    *value = u64::from(tensor_core::dot(half, a, row, right, column, c).to_bits());
-                }
-            }
+            accumulate(operands, 16 * w, operation.scale_d, &wgmma.d, &mut warp.regs, sums);
         }
         let start = operation.ready.max(block.tensor_free);
         let end = start + timing::wgmma_cycles(wgmma.n);

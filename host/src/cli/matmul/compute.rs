@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use hopper_gemm::simulator::Simulation;
 use hopper_gemm::tune::Choice;
 use hopper_gemm::{Element, Matrix, cpu};
+use sim::{Control, Schedule};
 
-use super::summary::{Chosen, KernelSummary};
+use super::summary::{Chosen, KernelSummary, SimulationSummary};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
 
@@ -19,6 +21,8 @@ pub struct Outcome {
     pub device: String,
     /// The kernel, where one ran.
     pub kernel: Option<KernelSummary>,
+    /// What the simulator did, where it ran the kernel.
+    pub simulation: Option<SimulationSummary>,
 }
 
 /// Puts A·Bᵀ into `c` on all cores.
@@ -34,35 +38,43 @@ pub fn on_cpu<T: Element>(
     let seconds = start.elapsed().as_secs_f64();
     let threads = rayon::current_num_threads();
     let device = if threads == 1 { "CPU, 1 thread".to_owned() } else { format!("CPU, {threads} threads") };
-    Ok(Outcome { seconds, runs: 1, device, kernel: None })
+    Ok(Outcome { seconds, runs: 1, device, kernel: None, simulation: None })
 }
 
-/// Puts A·Bᵀ into `c` with the kernel of `choice` in the simulator, under as many schedules as asked for.
+/// Puts A·Bᵀ into `c` with the kernel of `choice` in the simulator, under each of `schedules`.
 pub fn in_simulator<T: Element>(
     choice: &Choice,
-    schedules: u64,
+    schedules: &[Schedule],
     a: &Matrix<T>,
     b: &Matrix<T>,
     c: &mut Matrix<T>,
     progress: Progress,
 ) -> Result<Outcome, Failure> {
-    use sim::{Control, Schedule};
-
-    let simulation = hopper_gemm::simulator::Simulation::new(choice.config, a.view(), b.view())?;
-    let schedules = schedules.max(1);
+    let simulation = Simulation::new(choice.config, a.view(), b.view())?;
+    let count = schedules.len() as u64;
     let task = progress.task("simulating", Some(1000));
     let start = Instant::now();
-    for i in 0..schedules {
-        let schedule = if i == 0 { Schedule::Timed } else { Schedule::Random(i - 1) };
-        let set = |done: u64, total: u64| task.set(((i * total + done) * 1000 / (schedules * total)) as usize);
+    let mut instructions = 0;
+    for (i, schedule) in schedules.iter().enumerate() {
+        let set = |done: u64, total: u64| task.set(((i as u64 * total + done) * 1000 / (count * total)) as usize);
         let control = Control { progress: Some(&set), ..Control::default() };
-        *c = simulation.run::<T>(&schedule, control)?.0;
+        let outcome;
+        (*c, outcome) = simulation.run::<T>(schedule, control)?;
+        instructions += outcome.instructions;
     }
-    let seconds = start.elapsed().as_secs_f64() / schedules as f64;
-    let device = "simulator of a Hopper GPU".to_owned();
+    let total = start.elapsed().as_secs_f64();
     let (entry, chosen) = (choice.config.entry, Chosen::new(choice));
-    let kernel = Some(KernelSummary { entry, code: "simulated", usage: None, chosen });
-    Ok(Outcome { seconds, runs: schedules as usize, device, kernel })
+    Ok(Outcome {
+        seconds: total / count as f64,
+        runs: 1,
+        device: "simulator of a Hopper GPU".to_owned(),
+        kernel: Some(KernelSummary { entry, code: "simulated", usage: None, chosen }),
+        simulation: Some(SimulationSummary {
+            schedules: schedules.len(),
+            instructions,
+            instructions_per_second: instructions as f64 / total,
+        }),
+    })
 }
 
 /// Runs that the time of a product on a GPU is the median of, after one that is not timed.
@@ -120,5 +132,6 @@ pub fn on_cuda<T: Element>(
     });
     drop(plan);
     device_c.download(&stream, &mut c.view_mut())?;
-    Ok(Outcome { seconds: times[RUNS / 2], runs: RUNS, device: device.info().name.clone(), kernel })
+    let (seconds, device) = (times[RUNS / 2], device.info().name.clone());
+    Ok(Outcome { seconds, runs: RUNS, device, kernel, simulation: None })
 }

@@ -16,12 +16,13 @@ use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_ker
 use hopper_gemm::tune::Choice;
 use hopper_gemm::{Element, Error, Matrix, Problem, random};
 use kernels::catalogue::{self, Cluster, Kernel, Tile};
+use sim::Schedule;
 
 use super::device::{self, Device, Place};
 use super::failure::Failure;
 use super::output;
 use super::progress::Progress;
-use super::said;
+use super::{parse_schedule, said};
 use summary::{CheckSummary, DeviceSummary, Source, Summary, Written};
 
 const USAGE: &str = "\
@@ -49,8 +50,8 @@ pub struct Arguments {
     /// Random normal matrices of these sizes in place of files: MxNxK, or one number for a square product
     #[arg(long, value_name = "MxNxK", value_parser = |text: &str| said(parse_sizes(text)), conflicts_with_all = ["a", "b", "b_layout"], help_heading = "Input")]
     random: Option<(usize, usize, usize)>,
-    /// Seed of the random matrices
-    #[arg(long, value_name = "S", default_value_t = 0, requires = "random", help_heading = "Input")]
+    /// Seed of the random matrices, and of the simulator's first random schedule
+    #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Input")]
     seed: u64,
     /// Element type to compute with [default: f16, or bf16 with --bf16-as-u16]
     #[arg(long = "type", value_name = "f16|bf16", value_parser = |text: &str| said(parse_element(text)), help_heading = "Input")]
@@ -81,6 +82,9 @@ pub struct Arguments {
     /// Schedules that the simulator runs: the timing model's, then random ones
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Computation")]
     schedules: u64,
+    /// The only schedule that the simulator runs, as a finding names it
+    #[arg(long, value_name = "SCHEDULE", conflicts_with = "schedules", value_parser = parse_schedule, help_heading = "Computation")]
+    schedule: Option<Schedule>,
     /// Compare the whole of C with a product by the CPU; exit with 1 if it is off by more than rounding
     /// explains
     #[arg(long, help_heading = "Computation")]
@@ -148,7 +152,7 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
             compute::on_cpu(&a, &b, &mut c, progress)?
         }
         Place::Sim if problem.work() != problem::Work::Product => compute::on_cpu(&a, &b, &mut c, progress)?,
-        Place::Sim => compute::in_simulator(&choice, arguments.schedules, &a, &b, &mut c, progress)?,
+        Place::Sim => compute::in_simulator(&choice, &schedules(arguments), &a, &b, &mut c, progress)?,
         #[cfg(feature = "cuda")]
         Place::Cuda(index) => {
             let device = hopper_gemm::cuda::Device::open(index)?;
@@ -176,6 +180,7 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
         b: b_source,
         device: DeviceSummary { option: option_of(place), name: outcome.device, why },
         kernel: outcome.kernel,
+        simulation: outcome.simulation,
         seconds: outcome.seconds,
         runs: outcome.runs,
         flops_per_second: if outcome.seconds > 0.0 { problem.flops() / outcome.seconds } else { 0.0 },
@@ -221,6 +226,15 @@ fn tuned(
     };
     notes.extend(notice.map(|notice| notice.to_string()));
     choose(&cache, &Target::of(device.info(), Prefer::from_environment()), problem, request)
+}
+
+/// The schedules that the simulator runs.
+fn schedules(arguments: &Arguments) -> Vec<Schedule> {
+    if let Some(schedule) = &arguments.schedule {
+        return vec![schedule.clone()];
+    }
+    let random = (1..arguments.schedules).map(|i| Schedule::Random(arguments.seed.wrapping_add(i - 1)));
+    std::iter::once(Schedule::Timed).chain(random).collect()
 }
 
 /// A and B, and where they came from.

@@ -22,6 +22,7 @@ pub struct Summary {
     pub b: Source,
     pub device: DeviceSummary,
     pub kernel: Option<KernelSummary>,
+    pub simulation: Option<SimulationSummary>,
     /// Of one product, without copies between host and device.
     pub seconds: f64,
     /// Runs of which `seconds` is the median.
@@ -112,6 +113,16 @@ pub struct Usage {
     /// Registers of a thread.
     pub registers: u32,
     pub blocks_per_multiprocessor: u32,
+}
+
+/// What the simulator did.
+#[derive(Serialize)]
+pub struct SimulationSummary {
+    /// Schedules that the kernel ran under.
+    pub schedules: usize,
+    /// Warp instructions of all of them.
+    pub instructions: u64,
+    pub instructions_per_second: f64,
 }
 
 #[derive(Serialize)]
@@ -247,6 +258,12 @@ impl Summary {
                 }
             },
         );
+        if let Some(simulation) = &self.simulation {
+            let SimulationSummary { schedules, instructions, instructions_per_second } = simulation;
+            let schedules = if *schedules == 1 { "1 schedule".to_owned() } else { format!("{schedules} schedules") };
+            let rate = units::per_second(*instructions_per_second);
+            facts.add("simulation", format!("{schedules}, {instructions} warp instructions, {rate}"));
+        }
         if let Some(check) = &self.check {
             check.add_to(&mut facts);
         }
