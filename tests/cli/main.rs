@@ -6,6 +6,7 @@ mod errors;
 mod info;
 mod kernels;
 mod matmul;
+mod plot;
 mod simulator;
 mod support;
 mod tune;

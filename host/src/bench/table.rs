@@ -80,7 +80,7 @@ pub fn summary_text(results: &Results) -> String {
 }
 
 /// Device, driver, libraries and date.
-pub(super) fn provenance(results: &Results) -> String {
+pub(crate) fn provenance(results: &Results) -> String {
     let machine = &results.machine;
     let driver = machine.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
     let libraries: String = results.libraries.iter().map(|(name, version)| format!(", {name} {version}")).collect();

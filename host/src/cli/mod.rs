@@ -8,6 +8,7 @@ mod info;
 mod kernels;
 mod matmul;
 mod output;
+mod plot;
 mod progress;
 mod subject;
 mod trace;
@@ -36,6 +37,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     #[command(after_help = failure::EXIT_CODES)]
     Tune(tune::Arguments),
+    Plot(plot::Arguments),
     Info(info::Arguments),
     #[command(after_help = failure::EXIT_CODES)]
     Check(check::Arguments),
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
         Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Tune(arguments) => (tune::run(&arguments), arguments.json),
+        Command::Plot(arguments) => (plot::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
         Command::Check(arguments) => (check::run(&arguments), arguments.json),
         Command::Trace(arguments) => (trace::run(&arguments), false),
