@@ -128,18 +128,13 @@ impl<'a> Figure<'a> {
 
 impl<'a> Panel<'a> {
     fn new(shape: &'a ShapeResults, names: &[String]) -> Result<Self> {
-        let arm = |name: &String| shape.arms.iter().find(|arm| arm.name == *name);
-        let baseline = shape.baseline.as_ref().and_then(arm);
+        let baseline = shape.baseline.as_ref().and_then(|name| shape.arm(name).ok());
         let timed = |arm: &&ArmResults| Regime::ALL.iter().any(|regime| regime.of(arm).is_some());
         let bars: Vec<&ArmResults> = if names.is_empty() {
             let others = shape.arms.iter().filter(|arm| shape.baseline.as_ref() != Some(&arm.name));
             others.filter(timed).collect()
         } else {
-            let known = || shape.arms.iter().map(|arm| arm.name.clone()).collect();
-            let found = |name: &String| {
-                arm(name).ok_or_else(|| Error::NotInResults { what: format!("arm {name}"), known: known() })
-            };
-            names.iter().map(found).collect::<Result<_>>()?
+            names.iter().map(|name| shape.arm(name)).collect::<Result<_>>()?
         };
         let regimes: Vec<Regime> =
             Regime::ALL.into_iter().filter(|regime| bars.iter().any(|arm| regime.of(arm).is_some())).collect();

@@ -1,8 +1,10 @@
-//! Figures of results.
+//! Figures and tables of results.
 
 use crate::support::{Folder, run};
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16.json");
+const COUNTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-8192-ncu.csv");
+const ENTRY: &str = "v5_f16_128x256x64_s4";
 
 #[test]
 fn results_are_drawn() {
@@ -26,6 +28,30 @@ fn several_files_go_into_one_figure() {
     folder.run(&format!("plot {RESULTS} {RESULTS} -o twice.svg --shapes 8192")).succeeded();
     let svg = std::fs::read_to_string(folder.path("twice.svg")).unwrap();
     assert_eq!(svg.matches("f16 8192×8192×8192").count(), 2);
+}
+
+#[test]
+fn tables_show_what_is_asked_for() {
+    let folder = Folder::new();
+    let table = run(&format!("bench --table {RESULTS} --arms v3,cublas")).succeeded().stdout;
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| f16")).collect();
+    assert!(rows.len() == 4 && rows[0].contains("v3_f16") && rows[1].contains("cublas"), "{table}");
+    let counters = run(&format!("bench --counters {COUNTERS} --arms {ENTRY}")).succeeded().stdout;
+    assert!(counters.lines().count() == 3 && counters.contains("tensor pipe") && counters.contains(ENTRY));
+    std::fs::write(
+        folder.path("page.md"),
+        "<!-- counters: written by `hopper-gemm bench --counters` -->\nold\n<!-- end of counters -->\n",
+    )
+    .unwrap();
+    folder.run(&format!("bench --counters {COUNTERS} --into page.md")).succeeded();
+    let page = std::fs::read_to_string(folder.path("page.md")).unwrap();
+    assert!(page.contains(ENTRY) && !page.contains("old"), "{page}");
+    folder.run(&format!("bench --table {RESULTS} --into page.md")).failed(3, &["page.md", "each once"]);
+    run(&format!("bench --table {RESULTS} --arms v9")).failed(3, &["h200-f16.json", "v9", "persistent"]);
+    run(&format!("bench --counters {COUNTERS} --arms v9")).failed(3, &["ncu.csv", "v9", ENTRY]);
+    run(&format!("bench --counters {RESULTS}")).failed(3, &["h200-f16.json", "line 2", "kernel"]);
+    assert_eq!(run("bench --into page.md").code, 2);
+    assert_eq!(run(&format!("bench --table {RESULTS} --counters {COUNTERS}")).code, 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use hopper_gemm::bench::results::Results;
 use hopper_gemm::select::parse_sizes;
 use hopper_gemm::{Error, Result, plot};
 
-use super::failure::Failure;
+use super::failure::{Failure, in_files};
 use super::output;
 
 /// Draw results of `hopper-gemm bench` as a figure: the speed of each arm beside the baseline and the dense
@@ -37,10 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let results = files.iter().map(|file| Results::read(file)).collect::<Result<Vec<_>>>()?;
     let choice = plot::Choice { arms: arms.clone(), shapes: shapes.clone() };
-    let figure = plot::svg(&results, &choice).map_err(|error| {
-        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        Failure::File(format!("{}: {error}", files.join(", ")))
-    })?;
+    let figure = plot::svg(&results, &choice).map_err(in_files(files))?;
     let failed = |source| Error::File { action: "write", path: out.clone(), source };
     std::fs::write(out, figure).map_err(failed)?;
     output::print(&format!("{}\n", out.display()))?;
