@@ -2,6 +2,7 @@
 
 mod bench;
 mod digits;
+mod documentation;
 mod errors;
 mod info;
 mod kernels;

@@ -23,6 +23,9 @@ pub struct Arguments {
     /// File to write, .svg or .json
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
+    /// Multiprocessors of the device: a kernel whose blocks walk over many tiles has as many blocks
+    #[arg(long, value_name = "N", default_value_t = 132, value_parser = clap::value_parser!(u16).range(1..))]
+    multiprocessors: u16,
     #[command(flatten)]
     subject: Subject,
 }
@@ -46,7 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = arguments.subject.config(&arguments.kernel)?;
     let shape = arguments.subject.shape(config, one_tile);
     let simulation = arguments.subject.simulation(config, shape)?;
-    let (mut memory, launch, _) = simulation.product().launch(config);
+    let device = usize::from(arguments.multiprocessors);
+    let product = sim::gemm::Product { multiprocessors: device, ..simulation.product() };
+    let (mut memory, launch, _) = product.launch(config);
     let control = Control { trace: true, ..Control::default() };
     let options = sim::gemm::options(config);
     let outcome = sim::run(simulation.program(), &launch, &mut memory, &options, &Schedule::Timed, control)
