@@ -10,6 +10,7 @@ mod matmul;
 mod output;
 mod plot;
 mod progress;
+mod sass;
 mod subject;
 mod trace;
 mod tune;
@@ -38,6 +39,7 @@ enum Command {
     #[command(after_help = failure::EXIT_CODES)]
     Tune(tune::Arguments),
     Plot(plot::Arguments),
+    Sass(sass::Arguments),
     Info(info::Arguments),
     #[command(after_help = failure::EXIT_CODES)]
     Check(check::Arguments),
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Tune(arguments) => (tune::run(&arguments), arguments.json),
         Command::Plot(arguments) => (plot::run(&arguments), false),
+        Command::Sass(arguments) => (sass::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
         Command::Check(arguments) => (check::run(&arguments), arguments.json),
         Command::Trace(arguments) => (trace::run(&arguments), false),
