@@ -32,6 +32,6 @@ pub fn draw() -> String {
     drawing.arrow(&[(136.0, 118.0), (230.0, 118.0), (290.0, 240.0), (340.0, 240.0)]);
     drawing.arrow(&[(136.0, 246.0), (220.0, 246.0), (220.0, 272.0), (486.0, 272.0), (486.0, 264.0)]);
     drawing.arrow(&[(136.0, 246.0), (220.0, 246.0), (262.0, 156.0), (486.0, 156.0), (486.0, 136.0)]);
-    drawing.note((230.0, 84.0), At::Middle, 11.0, "multicast: one read, both blocks");
+    drawing.note((226.0, 84.0), At::Middle, 11.0, "multicast: to both blocks");
     drawing.finish()
 }

@@ -9,6 +9,7 @@ mod ring;
 mod roles;
 mod swizzle;
 mod tiles;
+mod toolchain;
 
 /// Every diagram: its file and what is in it.
 pub fn all() -> Vec<(&'static str, String)> {
@@ -23,6 +24,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("swizzles.svg", swizzle::all()),
         ("tile-order.svg", order::draw()),
         ("tiles.svg", tiles::draw()),
+        ("toolchain.svg", toolchain::draw()),
     ]
 }
 
