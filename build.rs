@@ -23,6 +23,7 @@ use ptx::ptxas::{self, GateError, Report, SearchPath};
 /// The release of rustc whose PTX back end the kernels were written against.
 const RUSTC_RELEASE: &str = "1.96";
 
+// ANCHOR: flags
 const KERNEL_FLAGS: &[&str] = &[
     // Hopper's own instructions; PTX ISA 8.0.
     "-Ctarget-cpu=sm_90a",
@@ -35,6 +36,7 @@ const KERNEL_FLAGS: &[&str] = &[
     "-Zunstable-options",
     "-Cpanic=immediate-abort",
 ];
+// ANCHOR_END: flags
 
 fn main() {
     if let Err(error) = build() {
@@ -100,7 +102,7 @@ fn entry_spec(config: &Config) -> EntrySpec {
         name: config.entry.to_owned(),
         threads: config.threads(),
         min_blocks: config.min_blocks(),
-        cluster: config.cluster.blocks(),
+        cluster: config.cluster_blocks(),
         shared_bytes: config.shared_bytes(),
     }
 }

@@ -369,6 +369,22 @@ pub enum Error {
     #[error("neither XDG_CACHE_HOME nor HOME says where the user's cache folder is")]
     NoCacheFolder,
 
+    /// Something that results do not have.
+    #[error("there is no {what} in the results{}", among(.known))]
+    NotInResults {
+        /// What was asked for.
+        what: String,
+        /// What there is instead.
+        known: Vec<String>,
+    },
+
+    /// A figure cannot be drawn.
+    #[error("the figure cannot be drawn: {reason}")]
+    Drawing {
+        /// What the drawing library says.
+        reason: String,
+    },
+
     /// The driver did not compile a kernel.
     #[error("the driver did not compile {entry}: {code}\n{log}")]
     Jit {
@@ -421,6 +437,11 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// `, which have a, b`; nothing where there is nothing.
+fn among(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!(", which have {}", known.join(", ")) }
 }
 
 /// `rows×columns`.

@@ -37,6 +37,7 @@ mod files;
 pub mod matrix;
 pub mod modules;
 pub mod npy;
+pub mod plot;
 pub mod problem;
 pub mod random;
 pub mod search;

@@ -21,6 +21,8 @@ pub struct Request {
     pub stages: Option<usize>,
     /// Which tiles make up a cluster; blocks on their own when absent.
     pub cluster: Option<Cluster>,
+    /// How many blocks share the K of a tile.
+    pub splits: Option<usize>,
 }
 
 impl Request {
@@ -30,6 +32,7 @@ impl Request {
             && self.tile.is_none_or(|tile| tile == config.tile)
             && self.stages.is_none_or(|stages| stages == config.stages)
             && self.cluster.is_none_or(|cluster| cluster == config.cluster)
+            && self.splits.is_none_or(|splits| splits == config.splits)
     }
 
     /// The request with what is absent taken from `choice`.
@@ -39,6 +42,7 @@ impl Request {
             tile: self.tile.unwrap_or(choice.tile),
             stages: self.stages.unwrap_or(choice.stages),
             cluster: self.cluster.unwrap_or(choice.cluster),
+            splits: self.splits.unwrap_or(choice.splits),
         }
     }
 }
@@ -50,31 +54,39 @@ impl fmt::Display for Request {
             self.tile.map(|tile| format!("tile {}", tile_name(tile))),
             self.stages.map(|stages| format!("{stages} stages")),
             self.cluster.map(|cluster| format!("cluster {}", cluster_name(cluster))),
+            self.splits.map(|splits| format!("K in {splits} parts")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         f.write_str(&parts.join(", "))
     }
 }
 
-/// A kernel, its tile, its stages and its cluster.
+/// A kernel, its tile, its stages, its cluster and its splits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Choice {
     kernel: Kernel,
     tile: Tile,
     stages: usize,
     cluster: Cluster,
+    splits: usize,
 }
 
 impl Choice {
     /// How far `config` is from it: other kernels last, then the factors by which the sides of the tile
-    /// differ, then the difference in stages, then other clusters.
-    fn distance(&self, config: &Config) -> (bool, u64, usize, bool) {
+    /// differ, then the difference in stages, then other clusters and splits.
+    fn distance(&self, config: &Config) -> (bool, u64, usize, bool, usize) {
         let octaves = |a: usize, b: usize| (a.max(1) as f64 / b.max(1) as f64).log2().abs();
         let tile = octaves(self.tile.m, config.tile.m)
             + octaves(self.tile.n, config.tile.n)
             + octaves(self.tile.k, config.tile.k);
         let stages = self.stages.abs_diff(config.stages);
-        (self.kernel != config.kernel, (tile * 1024.0) as u64, stages, self.cluster != config.cluster)
+        (
+            self.kernel != config.kernel,
+            (tile * 1024.0) as u64,
+            stages,
+            self.cluster != config.cluster,
+            self.splits.abs_diff(config.splits),
+        )
     }
 }
 
@@ -112,6 +124,10 @@ const DEFAULTS: &[Default] = &[
     line(When::Tiles(64), Kernel::Persistent, [128, 256, 64], 4, Cluster::ONE),
     line(When::Tiles(33), Kernel::V3, [128, 128, 64], 2, Cluster::ONE),
     line(When::Always, Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::V0, [128, 128, 64], 1, Cluster::ONE),
+    line(When::Always, Kernel::V1, [128, 128, 64], 1, Cluster::ONE),
+    line(When::Always, Kernel::V2, [128, 128, 64], 3, Cluster::ONE),
+    line(When::Always, Kernel::Split, [128, 128, 64], 3, Cluster::ONE),
     line(When::Columns(64), Kernel::V4, [128, 64, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
     line(When::Columns(64), Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
@@ -121,7 +137,7 @@ const DEFAULTS: &[Default] = &[
 ];
 
 const fn line(when: When, kernel: Kernel, [m, n, k]: [usize; 3], stages: usize, cluster: Cluster) -> Default {
-    Default { when, choice: Choice { kernel, tile: Tile { m, n, k }, stages, cluster } }
+    Default { when, choice: Choice { kernel, tile: Tile { m, n, k }, stages, cluster, splits: 1 } }
 }
 
 /// The configuration to launch for a C of `m`×`n`: exactly what `request` asks for, and what it leaves
@@ -163,9 +179,16 @@ pub fn select(element: Kind, [m, n]: [usize; 2], request: &Request) -> Result<&'
 pub fn options(config: &Config) -> String {
     let options =
         format!("--kernel {} --tile {} --stages {}", config.kernel.name(), tile_name(config.tile), config.stages);
-    // A kernel without clusters needs no word about them.
-    let clusters = COMPILED.iter().any(|other| other.kernel == config.kernel && other.cluster != Cluster::ONE);
-    if clusters { format!("{options} --cluster {}", cluster_name(config.cluster)) } else { options }
+    // A kernel without clusters, or without splits, needs no word about them.
+    let any =
+        |differs: fn(&Config) -> bool| COMPILED.iter().any(|other| other.kernel == config.kernel && differs(other));
+    if any(|other| other.cluster != Cluster::ONE) {
+        format!("{options} --cluster {}", cluster_name(config.cluster))
+    } else if any(|other| other.splits > 1) {
+        format!("{options} --splits {}", config.splits)
+    } else {
+        options
+    }
 }
 
 /// A tile as it is written on the command line and in entry names: `128x128x64`.
@@ -253,6 +276,7 @@ mod tests {
             tile: tile.map(|t| parse_tile(t).unwrap()),
             stages,
             cluster: None,
+            splits: None,
         }
     }
 
@@ -264,6 +288,7 @@ mod tests {
                 tile: Some(config.tile),
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
+                splits: Some(config.splits),
             };
             assert_eq!(select(config.element, [1000; 2], &request).unwrap(), config);
         }
@@ -274,8 +299,8 @@ mod tests {
         for element in Kind::ALL {
             for Default { choice, .. } in DEFAULTS {
                 let is_it = |config: &&Config| {
-                    let Config { kernel, tile, stages, cluster, .. } = **config;
-                    config.element == element && Choice { kernel, tile, stages, cluster } == *choice
+                    let Config { kernel, tile, stages, cluster, splits, .. } = **config;
+                    config.element == element && Choice { kernel, tile, stages, cluster, splits } == *choice
                 };
                 assert!(COMPILED.iter().any(|config| is_it(&config)), "{choice:?} {}", element.name());
             }
@@ -331,6 +356,7 @@ mod tests {
                 tile: value("--tile").map(|text| parse_tile(text).unwrap()),
                 stages: value("--stages").map(|text| text.parse().unwrap()),
                 cluster: value("--cluster").map(|text| parse_cluster(text).unwrap()),
+                splits: value("--splits").map(|text| text.parse().unwrap()),
             };
             assert_eq!(select(config.element, [4096; 2], &request).unwrap(), config, "{options}");
         }
@@ -344,6 +370,7 @@ mod tests {
                 tile: Some(config.tile),
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
+                splits: Some(config.splits),
             };
             assert_eq!(select(config.element, [4096; 2], &request(Some(config.kernel))).unwrap(), config);
             if let Ok(other) = select(config.element, [4096; 2], &request(None)) {

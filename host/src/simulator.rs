@@ -127,6 +127,6 @@ impl Simulation {
 
     /// Warps of a cluster, for [`Schedule::extremes`].
     pub fn warps(&self) -> u32 {
-        (self.config.threads() / kernels::catalogue::WARP * self.config.cluster.blocks()) as u32
+        (self.config.threads() / kernels::catalogue::WARP * self.config.cluster_blocks()) as u32
     }
 }

@@ -122,6 +122,7 @@ impl Swizzle {
 
     /// Where the byte at linear offset `offset` of a tile lies once swizzled. The tile must start at a
     /// multiple of eight rows of the pattern (1024 bytes for the 128-byte swizzle).
+    // ANCHOR: swizzle
     pub const fn apply(self, offset: usize) -> usize {
         let mask = match self {
             Swizzle::None => 0,
@@ -131,6 +132,7 @@ impl Swizzle {
         };
         offset ^ (((offset >> 7) & mask) << 4)
     }
+    // ANCHOR_END: swizzle
 }
 
 /// A kernel of the ladder. Each has one file under `kernels/src/matmul/`.
@@ -508,6 +510,7 @@ const COMPILED_SPACES: &[&[&[Config]]] = &[
     v3::COMPILED,
     v4::COMPILED,
     v5::COMPILED,
+    split::COMPILED,
     persistent::COMPILED,
     ceiling::COMPILED,
 ];

@@ -104,6 +104,7 @@ impl<const N: usize> Staging<N> {
     /// All lanes of the warp call it together, no MMA on `d` is in flight, and nobody else uses these rows
     /// of the buffer.
     #[inline(always)]
+    // ANCHOR: write_slab
     unsafe fn write_slab<E: MmaElement, const SLAB: usize>(d: &[f32], buffer: u32) {
         let columns = const { slab_columns(N) };
         let swizzle = const { Swizzle::of_row_bytes(slab_columns(N) * E::BYTES) };
@@ -127,6 +128,7 @@ impl<const N: usize> Staging<N> {
             }
         });
     }
+    // ANCHOR_END: write_slab
 
     /// Stores this warp's 16 rows of the slab at `buffer` to row `row`, column `column` of C, without what
     /// lies outside C.
@@ -184,6 +186,7 @@ impl<const N: usize> Staging<N> {
     /// uses the buffers. `column` is a multiple of 8, and `out` describes memory that this warpgroup alone
     /// writes in the fragment's area.
     #[inline(always)]
+    // ANCHOR: store
     pub unsafe fn store<E: MmaElement>(&mut self, d: &[f32], out: &Output, row: u32, column: u32) {
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffer();
@@ -196,6 +199,7 @@ impl<const N: usize> Staging<N> {
             }
         });
     }
+    // ANCHOR_END: store
 
     /// As [`Staging::store`], by TMA, and returns before the stores are done: [`Staging::finish`] waits for them.
     ///
@@ -203,6 +207,7 @@ impl<const N: usize> Staging<N> {
     /// As [`Staging::store`], with the whole warpgroup together; and `c_map` is the generic address of C's tensor
     /// map with the box and swizzle of a slab.
     #[inline(always)]
+    // ANCHOR: store_by_tma
     pub unsafe fn store_by_tma<E: MmaElement>(&mut self, d: &[f32], c_map: u64, row: u32, column: u32) {
         let first = sreg::thread().is_multiple_of(WARPGROUP as u32);
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
@@ -225,6 +230,7 @@ impl<const N: usize> Staging<N> {
             }
         });
     }
+    // ANCHOR_END: store_by_tma
 
     /// Waits until this thread's stores by TMA are done; the block must not exit before.
     #[inline(always)]

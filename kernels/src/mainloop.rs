@@ -12,6 +12,7 @@ use crate::unroll::unroll;
 /// # Safety
 /// As [`Mma::mma`]. `FRAGMENTS`·64 rows from `a` on and `N` rows from `b` on are in the tiles.
 #[inline(always)]
+// ANCHOR: mma_stage
 pub unsafe fn mma_stage<E: Mma<N>, const FRAGMENTS: usize, const N: usize, const K: usize>(
     d: &mut [E::Accumulators; FRAGMENTS],
     a: u32,
@@ -37,3 +38,4 @@ pub unsafe fn mma_stage<E: Mma<N>, const FRAGMENTS: usize, const N: usize, const
         });
     });
 }
+// ANCHOR_END: mma_stage

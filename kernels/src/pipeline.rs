@@ -55,6 +55,7 @@ impl<const STAGES: usize> Ring<STAGES> {
         self.empty + stage * MBARRIER_BYTES as u32
     }
 
+    // ANCHOR: ends
     /// The producer's end, at its start.
     #[inline(always)]
     pub fn producer(self) -> Producer<STAGES> {
@@ -66,6 +67,7 @@ impl<const STAGES: usize> Ring<STAGES> {
     pub fn consumer(self) -> Consumer<STAGES> {
         Consumer { ring: self, place: Place { stage: 0, parity: 0 } }
     }
+    // ANCHOR_END: ends
 }
 
 /// A stage of the ring and the parity to wait for there.
@@ -75,6 +77,7 @@ struct Place<const STAGES: usize> {
     parity: u32,
 }
 
+// ANCHOR: advance
 impl<const STAGES: usize> Place<STAGES> {
     #[inline(always)]
     fn advance(&mut self) {
@@ -85,6 +88,7 @@ impl<const STAGES: usize> Place<STAGES> {
         }
     }
 }
+// ANCHOR_END: advance
 
 /// The end that fills stages.
 pub struct Producer<const STAGES: usize> {

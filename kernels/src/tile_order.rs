@@ -18,6 +18,7 @@
 ///
 /// `block` is below `tiles_m · tiles_n`, `band` at least 1. The last band may be lower than the others.
 #[inline(always)]
+// ANCHOR: banded
 pub const fn banded(block: u32, tiles_m: u32, tiles_n: u32, band: u32) -> (u32, u32) {
     let per_band = band * tiles_n;
     let first_row = block / per_band * band;
@@ -25,6 +26,7 @@ pub const fn banded(block: u32, tiles_m: u32, tiles_n: u32, band: u32) -> (u32, 
     let in_band = block % per_band;
     (first_row + in_band % rows, in_band / rows)
 }
+// ANCHOR_END: banded
 
 #[cfg(test)]
 mod tests {

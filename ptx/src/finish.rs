@@ -240,6 +240,7 @@ fn refuse(number: usize, line: &str) -> Result<(), FinishError> {
     Ok(())
 }
 
+// ANCHOR: write_module
 fn write_module(shared_lines: &[&str], entry: &Entry<'_>, spec: &EntrySpec) -> String {
     let mut text = String::new();
     for line in shared_lines {
@@ -260,6 +261,7 @@ fn write_module(shared_lines: &[&str], entry: &Entry<'_>, spec: &EntrySpec) -> S
     }
     text
 }
+// ANCHOR_END: write_module
 
 /// The declaration of a tensor map with its alignment raised; any other as it is.
 fn raise_alignment(parameter: &Parameter, declaration: &str) -> String {

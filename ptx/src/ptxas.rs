@@ -181,20 +181,26 @@ pub fn read_report(log: &str) -> Report {
     report
 }
 
-/// Counts the tensor-core instructions of `cubin` by disassembling it.
+/// The instructions of `cubin`, as nvdisasm prints them.
 ///
 /// # Errors
 /// If nvdisasm cannot be run or refuses the file.
-pub fn count_mma(nvdisasm: &Path, cubin: &Path) -> Result<usize, GateError> {
+pub fn disassemble(nvdisasm: &Path, cubin: &Path) -> Result<String, GateError> {
     let output = run(nvdisasm, &["-c".into(), cubin.into()])?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(GateError::Tool { path: nvdisasm.to_owned(), why });
     }
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|line| line.contains(" HGMMA.") || line.contains(" HMMA."))
-        .count())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Counts the tensor-core instructions of `cubin` by disassembling it.
+///
+/// # Errors
+/// As [`disassemble`].
+pub fn count_mma(nvdisasm: &Path, cubin: &Path) -> Result<usize, GateError> {
+    let is_mma = |line: &&str| line.contains(" HGMMA.") || line.contains(" HMMA.");
+    Ok(disassemble(nvdisasm, cubin)?.lines().filter(is_mma).count())
 }
 
 /// Refuses an entry whose machine code spills, has a stack frame, drew a C75xx message, or has a count of

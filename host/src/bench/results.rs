@@ -197,6 +197,16 @@ impl ShapeResults {
         format!("{}×{}×{}", self.m, self.n, self.k)
     }
 
+    /// The arm of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn arm(&self, name: &str) -> Result<&ArmResults> {
+        let known = || self.arms.iter().map(|arm| arm.name.clone()).collect();
+        let found = self.arms.iter().find(|arm| arm.name == name);
+        found.ok_or_else(|| Error::NotInResults { what: format!("arm {name}"), known: known() })
+    }
+
     /// Floating-point operations of one product.
     pub fn flops(&self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64

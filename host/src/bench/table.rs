@@ -80,7 +80,7 @@ pub fn summary_text(results: &Results) -> String {
 }
 
 /// Device, driver, libraries and date.
-pub(super) fn provenance(results: &Results) -> String {
+pub(crate) fn provenance(results: &Results) -> String {
     let machine = &results.machine;
     let driver = machine.driver.as_ref().map(|driver| format!(", driver {driver}")).unwrap_or_default();
     let libraries: String = results.libraries.iter().map(|(name, version)| format!(", {name} {version}")).collect();
@@ -155,15 +155,23 @@ fn means(results: &Results, regime: Regime) -> Vec<(String, f64, usize)> {
 }
 
 /// The results as a Markdown table, one row for each shape and arm, with a line that says what they were
-/// measured on.
-pub fn markdown(results: &[Results]) -> String {
+/// measured on. `arms` are the names of those that are shown, in this order; all when there are none.
+///
+/// # Errors
+/// When an arm is not there.
+pub fn markdown(results: &[Results], arms: &[String]) -> Result<String> {
     let mut out = String::new();
     out.push_str(
         "| type | M×N×K | arm | rested TFLOPS | of baseline | sustained TFLOPS | of baseline | J a product |\n",
     );
     out.push_str("|---|---|---|--:|--:|--:|--:|--:|\n");
     for shape in results.iter().flat_map(|results| &results.shapes) {
-        for arm in &shape.arms {
+        let shown = if arms.is_empty() {
+            shape.arms.iter().collect()
+        } else {
+            arms.iter().map(|name| shape.arm(name)).collect::<Result<Vec<_>>>()?
+        };
+        for arm in shown {
             if arm.rested.is_some() || arm.sustained.is_some() {
                 markdown_row(&mut out, shape, arm);
             }
@@ -172,7 +180,7 @@ pub fn markdown(results: &[Results]) -> String {
     for results in results {
         let _ = write!(out, "\n{}; `{}`\n", provenance(results), results.command);
     }
-    out
+    Ok(out)
 }
 
 fn markdown_row(out: &mut String, shape: &ShapeResults, arm: &ArmResults) {
@@ -204,30 +212,53 @@ fn markdown_row(out: &mut String, shape: &ShapeResults, arm: &ArmResults) {
     );
 }
 
-/// Where a table begins in a Markdown file.
-pub const BEGIN: &str = "<!-- results: written by `hopper-gemm bench --table` -->";
-/// Where it ends.
-pub const END: &str = "<!-- end of results -->";
+/// What a table in a Markdown file is made from, which the lines around it say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// From results.
+    FromResults,
+    /// From counters of Nsight Compute.
+    FromCounters,
+}
 
-/// Replaces what lies between the lines [`BEGIN`] and [`END`] of the file at `path` with `table`.
+impl Made {
+    /// The line before the table.
+    pub const fn begin(self) -> &'static str {
+        match self {
+            Made::FromResults => "<!-- results: written by `hopper-gemm bench --table` -->",
+            Made::FromCounters => "<!-- counters: written by `hopper-gemm bench --counters` -->",
+        }
+    }
+
+    /// The line after it.
+    pub const fn end(self) -> &'static str {
+        match self {
+            Made::FromResults => "<!-- end of results -->",
+            Made::FromCounters => "<!-- end of counters -->",
+        }
+    }
+}
+
+/// Replaces what lies between the two lines of `made` in the file at `path` with `table`.
 ///
 /// # Errors
 /// When the file cannot be read or written, or does not have both lines once, in that order.
-pub fn insert(path: &Path, table: &str) -> Result<()> {
+pub fn insert(path: &Path, made: Made, table: &str) -> Result<()> {
     let failed = |reason: String| Error::ResultsFile { path: path.to_path_buf(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let text = replace(&text, table)
-        .ok_or_else(|| failed(format!("it must have the lines `{BEGIN}` and `{END}`, each once")))?;
+    let text = replace(&text, made, table)
+        .ok_or_else(|| failed(format!("it must have the lines `{}` and `{}`, each once", made.begin(), made.end())))?;
     std::fs::write(path, text).map_err(|error| failed(error.to_string()))
 }
 
-fn replace(text: &str, table: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (between, after) = rest.split_once(END)?;
-    if between.contains(BEGIN) || after.contains(BEGIN) || after.contains(END) {
+fn replace(text: &str, made: Made, table: &str) -> Option<String> {
+    let (begin, end) = (made.begin(), made.end());
+    let (before, rest) = text.split_once(begin)?;
+    let (between, after) = rest.split_once(end)?;
+    if between.contains(begin) || after.contains(begin) || after.contains(end) {
         return None;
     }
-    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", table.trim()))
+    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", table.trim()))
 }
 
 #[cfg(test)]
@@ -267,19 +298,32 @@ mod tests {
 
     #[test]
     fn markdown_leaves_out_what_was_not_timed() {
-        let table = markdown(&[example()]);
+        let table = markdown(&[example()], &[]).unwrap();
         assert_eq!(table.lines().filter(|line| line.starts_with("| f16")).count(), 3, "{table}");
         assert!(table.contains("NVIDIA H200, CUDA 13.0, driver 580.95, cuBLASLt 13.0.2; 2026-11-29"), "{table}");
     }
 
     #[test]
+    fn markdown_shows_the_arms_that_are_asked_for() {
+        let table = markdown(&[example()], &["cublas".to_owned()]).unwrap();
+        assert_eq!(table.lines().filter(|line| line.starts_with("| f16")).count(), 2, "{table}");
+        let error = markdown(&[example()], &["v9".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("v9") && error.contains("cublas"), "{error}");
+    }
+
+    #[test]
     fn tables_are_replaced_between_their_marks() {
-        let text = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-        let replaced = replace(&text, "new\n").unwrap();
-        assert_eq!(replaced, format!("before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"));
-        assert_eq!(replace(&replaced, "new").unwrap(), replaced);
-        assert!(replace("no marks", "new").is_none());
-        assert!(replace(&format!("{END}{BEGIN}"), "new").is_none());
-        assert!(replace(&format!("{text}{text}"), "new").is_none());
+        for made in [Made::FromResults, Made::FromCounters] {
+            let (begin, end) = (made.begin(), made.end());
+            let text = format!("before\n{begin}\nold\n{end}\nafter\n");
+            let replaced = replace(&text, made, "new\n").unwrap();
+            assert_eq!(replaced, format!("before\n{begin}\n\nnew\n\n{end}\nafter\n"));
+            assert_eq!(replace(&replaced, made, "new").unwrap(), replaced);
+            assert!(replace("no marks", made, "new").is_none());
+            assert!(replace(&format!("{end}{begin}"), made, "new").is_none());
+            assert!(replace(&format!("{text}{text}"), made, "new").is_none());
+        }
+        let text = format!("{}{}", Made::FromResults.begin(), Made::FromResults.end());
+        assert!(replace(&text, Made::FromCounters, "new").is_none());
     }
 }

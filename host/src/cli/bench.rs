@@ -2,19 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use hopper_gemm::Result;
+use hopper_gemm::bench::counters::Counters;
 use hopper_gemm::bench::results::Results;
 use hopper_gemm::bench::suite::Suite;
-use hopper_gemm::bench::{suite_table, table};
+use hopper_gemm::bench::suite_table;
+use hopper_gemm::bench::table::{self, Made};
 
-use super::failure::Failure;
+use super::failure::{Failure, in_files};
 use super::output;
 #[cfg(feature = "cuda")]
 use super::progress;
 
 /// Measure kernels beside each other and beside cuBLAS.
 #[derive(Args)]
+#[command(group = ArgGroup::new("shown").args(["table", "counters"]))]
 pub struct Arguments {
     /// Shapes, as M=N=K or MxNxK.
     #[arg(long, alias = "shape", value_delimiter = ',', default_value = "8192", value_name = "LIST")]
@@ -46,6 +49,10 @@ pub struct Arguments {
     /// Cluster of the kernels that are given by name, as MxN tiles.
     #[arg(long)]
     cluster: Option<String>,
+
+    /// Blocks that share the K of a tile, of the kernels that are given by name.
+    #[arg(long, value_name = "N")]
+    splits: Option<usize>,
 
     /// Type of the elements.
     #[arg(long = "type", default_value = "f16", value_name = "f16|bf16")]
@@ -97,8 +104,17 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["kernels", "json", "suite"])]
     table: Vec<PathBuf>,
 
+    /// Measure nothing; print a Markdown table of these counters of Nsight Compute, a CSV file with the
+    /// columns kernel, metric, unit and value.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernels", "json", "suite"])]
+    counters: Option<PathBuf>,
+
+    /// What the table shows: names of arms, or of entries in counters [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", requires = "shown")]
+    arms: Vec<String>,
+
     /// Put the table into this Markdown file, between its marks.
-    #[arg(long, value_name = "FILE", requires = "table")]
+    #[arg(long, value_name = "FILE", requires = "shown")]
     into: Option<PathBuf>,
 }
 
@@ -118,16 +134,25 @@ enum RegimeChoice {
 
 /// Does what `arguments` ask.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.table.is_empty() {
+    let (made, markdown) = if let Some(path) = &arguments.counters {
+        let counters = Counters::read(path)?;
+        (Made::FromCounters, counters.markdown(&arguments.arms).map_err(in_files(std::slice::from_ref(path)))?)
+    } else if !arguments.table.is_empty() {
+        let results = arguments.table.iter().map(|path| Results::read(path)).collect::<Result<Vec<_>>>()?;
+        let is_suite = arguments.arms.is_empty() && results.iter().any(suite_table::is_suite);
+        let markdown = if is_suite {
+            suite_table::markdown(&results)
+        } else {
+            table::markdown(&results, &arguments.arms).map_err(in_files(&arguments.table))?
+        };
+        (Made::FromResults, markdown)
+    } else {
         // What is wrong with the suite is said on any machine.
         let suite = arguments.suite.as_ref().map(|file| suite(file.as_deref(), &arguments.filter)).transpose()?;
         return measure(arguments, suite);
-    }
-    let results = arguments.table.iter().map(|path| Results::read(path)).collect::<Result<Vec<_>>>()?;
-    let is_suite = results.iter().any(suite_table::is_suite);
-    let markdown = if is_suite { suite_table::markdown(&results) } else { table::markdown(&results) };
+    };
     match &arguments.into {
-        Some(path) => table::insert(path, &markdown)?,
+        Some(path) => table::insert(path, made, &markdown)?,
         None => output::print(&markdown)?,
     }
     Ok(())
@@ -175,6 +200,7 @@ fn measure(arguments: &Arguments, suite: Option<Suite>) -> Result<(), Failure> {
         tile: arguments.tile.as_deref().map(select::parse_tile).transpose()?,
         stages: arguments.stages,
         cluster: arguments.cluster.as_deref().map(select::parse_cluster).transpose()?,
+        splits: arguments.splits,
     };
     let mut settings = match (is_suite, arguments.quick) {
         (true, _) => Settings::SUITE,

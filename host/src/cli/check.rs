@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MxNxK", value_delimiter = ',', value_parser = |text: &str| said(parse_sizes(text)), help_heading = "Kernel")]
     shape: Vec<Sizes>,
     /// Every compiled configuration of the kernel, or those of one --type
-    #[arg(long, conflicts_with_all = ["tile", "stages", "cluster"])]
+    #[arg(long, conflicts_with_all = ["tile", "stages", "cluster", "splits"])]
     all: bool,
     /// Random schedules, besides the timing model's and the extreme ones
     #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Schedules")]

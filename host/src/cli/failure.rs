@@ -1,6 +1,7 @@
 //! What can go wrong in a command, how it is said, and with which exit code.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use hopper_gemm::Error;
@@ -51,6 +52,14 @@ impl From<Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Output(error)
+    }
+}
+
+/// Makes the failure of an error that is about what `files` hold and does not name them.
+pub fn in_files(files: &[PathBuf]) -> impl Fn(Error) -> Failure {
+    move |error| {
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        Failure::File(format!("{}: {error}", files.join(", ")))
     }
 }
 

@@ -8,7 +8,9 @@ mod info;
 mod kernels;
 mod matmul;
 mod output;
+mod plot;
 mod progress;
+mod sass;
 mod subject;
 mod trace;
 mod tune;
@@ -36,6 +38,8 @@ enum Command {
     Bench(Box<bench::Arguments>),
     #[command(after_help = failure::EXIT_CODES)]
     Tune(tune::Arguments),
+    Plot(plot::Arguments),
+    Sass(sass::Arguments),
     Info(info::Arguments),
     #[command(after_help = failure::EXIT_CODES)]
     Check(check::Arguments),
@@ -62,6 +66,8 @@ pub fn main() -> ExitCode {
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
         Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Tune(arguments) => (tune::run(&arguments), arguments.json),
+        Command::Plot(arguments) => (plot::run(&arguments), false),
+        Command::Sass(arguments) => (sass::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),
         Command::Check(arguments) => (check::run(&arguments), arguments.json),
         Command::Trace(arguments) => (trace::run(&arguments), false),

@@ -27,6 +27,9 @@ pub struct Subject {
     /// Tiles of a cluster, such as 2x1
     #[arg(long, value_name = "MxN", value_parser = parse_cluster, help_heading = "Kernel")]
     cluster: Option<Cluster>,
+    /// Blocks that share the K of a tile
+    #[arg(long, value_name = "N", help_heading = "Kernel")]
+    splits: Option<usize>,
     /// Seed of the random matrices
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Kernel")]
     matrix_seed: u64,
@@ -44,8 +47,8 @@ impl Subject {
         if let Some(config) = by_entry(name) {
             return Ok(config);
         }
-        let request =
-            Request { kernel: Some(parse_kernel(name)?), tile: self.tile, stages: self.stages, cluster: self.cluster };
+        let Subject { tile, stages, cluster, splits, .. } = *self;
+        let request = Request { kernel: Some(parse_kernel(name)?), tile, stages, cluster, splits };
         let element = self.element.unwrap_or(catalogue::Element::F16);
         Ok(select::select(element, shape.map_or([usize::MAX; 2], |shape| [shape.0, shape.1]), &request)?)
     }

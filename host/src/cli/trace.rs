@@ -25,6 +25,9 @@ pub struct Arguments {
     /// File to write, .svg or .json
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
+    /// Multiprocessors of the device: a kernel whose blocks walk over many tiles has as many blocks
+    #[arg(long, value_name = "N", default_value_t = 132, value_parser = clap::value_parser!(u16).range(1..))]
+    multiprocessors: u16,
     #[command(flatten)]
     subject: Subject,
     /// Sizes of the product: MxNxK, or one number [default: one tile, and K three times around the ring]
@@ -51,7 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = arguments.subject.config(&arguments.kernel, arguments.shape)?;
     let shape = arguments.shape.unwrap_or_else(|| one_tile(config));
     let simulation = arguments.subject.simulation(config, shape)?;
-    let (mut memory, launch, _) = simulation.product().launch(config);
+    let device = usize::from(arguments.multiprocessors);
+    let product = sim::gemm::Product { multiprocessors: device, ..simulation.product() };
+    let (mut memory, launch, _) = product.launch(config);
     let control = Control { trace: true, ..Control::default() };
     let options = sim::gemm::options(config);
     let outcome = sim::run(simulation.program(), &launch, &mut memory, &options, &Schedule::Timed, control)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cust::error::CudaError;
 
@@ -100,6 +100,8 @@ pub struct Kernel {
     module: &'static Module,
     origin: Origin,
     usage: Usage,
+    /// Whether it waits, by itself, for the kernels before it in the stream.
+    overlaps: bool,
     device: Device,
 }
 
@@ -134,6 +136,7 @@ impl Kernel {
             module,
             origin,
             usage: Usage { registers: 0, local_bytes: 0, blocks_per_multiprocessor: 0 },
+            overlaps: module.ptx.contains("griddepcontrol.wait"),
             device: device.clone(),
         };
         // SAFETY: the function is loaded. Above 48 KiB a launch needs this permission; it is given once,
@@ -197,7 +200,10 @@ impl Kernel {
     }
 
     /// Puts a launch of `blocks` blocks into `stream`. Threads, shared memory and cluster are those that
-    /// the kernel was compiled for. Wraps `cuLaunchKernel`.
+    /// the kernel was compiled for. Wraps `cuLaunchKernelEx`.
+    ///
+    /// A kernel that has `griddepcontrol.wait` is launched to overlap its set-up with the end of the kernel before
+    /// it in the stream (attribute "programmatic stream serialization").
     ///
     /// # Errors
     /// When the parameters are not as many or as large as the kernel's, when the number of blocks is 0,
@@ -212,24 +218,26 @@ impl Kernel {
         let mut pointers: Vec<*mut c_void> =
             parameters.iter().map(|parameter| parameter.bytes.as_ptr().cast_mut().cast()).collect();
         let _bound = self.device.bind()?;
-        // SAFETY: the driver copies each parameter's bytes, as many as the kernel's parameter has, before
-        // it returns; their meaning is promised by the caller.
-        let code = unsafe {
-            sys::cuLaunchKernel(
-                self.function,
-                blocks as u32,
-                1,
-                1,
-                self.module.threads as u32,
-                1,
-                1,
-                self.module.shared_bytes as u32,
-                stream.as_raw(),
-                pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
+        let overlap = sys::LaunchAttribute {
+            id: sys::LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION,
+            padding: 0,
+            value: 1,
+            rest: [0; 15],
         };
-        sys::check(code, "cuLaunchKernel")
+        let config = sys::LaunchConfig {
+            grid: [blocks as u32, 1, 1],
+            block: [self.module.threads as u32, 1, 1],
+            dynamic_shared_bytes: self.module.shared_bytes as u32,
+            stream: stream.as_raw(),
+            attributes: &overlap,
+            attribute_count: self.overlaps.into(),
+        };
+        let launch = launch_kernel_ex()?;
+        // SAFETY: the driver copies each parameter's bytes, as many as the kernel's parameter has, and the
+        // attribute before it returns; their meaning is promised by the caller. A kernel that may start before
+        // the one before has ended waits for that end before it touches memory.
+        let code = unsafe { launch(&config, self.function, pointers.as_mut_ptr(), std::ptr::null_mut()) };
+        sys::check(code, "cuLaunchKernelEx")
     }
 
     fn check_launch(&self, stream: &Stream, blocks: u64, parameters: &[Parameter<'_>]) -> Result<()> {
@@ -305,6 +313,18 @@ impl<'a> Parameter<'a> {
         // SAFETY: `value` is as many initialised bytes, borrowed as long as the result.
         Parameter { bytes: unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) } }
     }
+}
+
+/// The driver call, looked up once per process.
+fn launch_kernel_ex() -> Result<sys::LaunchKernelEx> {
+    static FOUND: OnceLock<sys::LaunchKernelEx> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Ok(*found);
+    }
+    let address = sys::lookup(c"cuLaunchKernelEx", 11080)?;
+    // SAFETY: the driver returned the address of cuLaunchKernelEx, which has this signature since CUDA 11.8.
+    let found = unsafe { std::mem::transmute::<*mut c_void, sys::LaunchKernelEx>(address) };
+    Ok(*FOUND.get_or_init(|| found))
 }
 
 /// Loads `module` into the current context.

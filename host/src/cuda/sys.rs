@@ -64,6 +64,37 @@ pub struct Copy2d {
     pub height: usize,
 }
 
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct LaunchConfig {
+    pub grid: [c_uint; 3],
+    pub block: [c_uint; 3],
+    pub dynamic_shared_bytes: c_uint,
+    pub stream: StreamHandle,
+    pub attributes: *const LaunchAttribute,
+    pub attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`, whose value is a union of 64 bytes; those that are set here are one integer.
+#[repr(C, align(8))]
+pub struct LaunchAttribute {
+    pub id: c_int,
+    pub padding: c_int,
+    pub value: c_int,
+    pub rest: [c_int; 15],
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+pub const LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION: c_int = 6;
+
+/// `cuLaunchKernelEx`, of CUDA 11.8 and later.
+pub type LaunchKernelEx = unsafe extern "C" fn(
+    config: *const LaunchConfig,
+    function: FunctionHandle,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Code;
+
 // `cust` links libcuda; these names are as the driver exports them.
 unsafe extern "C" {
     pub fn cuInit(flags: c_uint) -> Code;
@@ -87,19 +118,6 @@ unsafe extern "C" {
         function: FunctionHandle,
         threads: c_int,
         dynamic_shared_bytes: usize,
-    ) -> Code;
-    pub fn cuLaunchKernel(
-        function: FunctionHandle,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        dynamic_shared_bytes: c_uint,
-        stream: StreamHandle,
-        parameters: *mut *mut c_void,
-        extra: *mut *mut c_void,
     ) -> Code;
     pub fn cuStreamSynchronize(stream: StreamHandle) -> Code;
     pub fn cuEventCreate(event: *mut EventHandle, flags: c_uint) -> Code;

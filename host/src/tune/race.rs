@@ -60,11 +60,13 @@ pub struct Rules {
     pub seed: u64,
 }
 
+// ANCHOR: rules
 impl Default for Rules {
     fn default() -> Rules {
         Rules { rounds: 9, hopeless: vec![0.25, 0.10, 0.05, 0.03], final_round: 4, finalists: 5, seed: 1 }
     }
 }
+// ANCHOR_END: rules
 
 /// How far a candidate came.
 #[derive(Clone, PartialEq, Debug, Serialize)]

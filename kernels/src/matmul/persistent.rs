@@ -144,6 +144,7 @@ pub(super) mod device {
                     let b_part = const { N / CM } as u32;
                     let row_bytes = const { K * E::BYTES } as u32;
 
+                    // ANCHOR: producer
                     let mut producer = ring.producer();
                     let mut filled = 0;
                     let mut index = first;
@@ -176,6 +177,7 @@ pub(super) mod device {
                         }
                         index += step;
                     }
+                    // ANCHOR_END: producer
                     if LOADS {
                         producer.drain(filled);
                     }
@@ -186,6 +188,7 @@ pub(super) mod device {
             let in_group = thread % WARPGROUP as u32;
             // This warpgroup's share of the tile's rows.
             let share = warpgroup * (FRAGMENTS * 64) as u32;
+            // ANCHOR: release
             // Thread i of the warpgroup releases to block i of the cluster, if that block writes here.
             let releases = in_group < blocks && (in_group % CM as u32 == rank_m || in_group / CM as u32 == rank_n);
             let release = |stage: u32| {
@@ -201,6 +204,7 @@ pub(super) mod device {
                     }
                 }
             };
+            // ANCHOR_END: release
             let mut staging = Staging::<N>::new(base + layout.staging() as u32, warpgroup, E::BYTES);
             let through_tma = out.takes_tma();
 

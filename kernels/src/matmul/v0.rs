@@ -94,16 +94,19 @@ mod device {
         // SAFETY: all threads of the block come here, each warp converged again.
         unsafe { barrier::sync_block() };
 
+        // ANCHOR: lanes
         // Where in a tile this lane's rows of `ldmatrix` lie. Its four matrices are, for A, rows 0–7 and 8–15 of
         // 16 bytes of K, then of the next 16; for B, one octet of columns of C with both, then the next octet.
         let (warp, lane) = (thread / WARP as u32, thread % WARP as u32);
         let row_bytes = const { K * E::BYTES };
         let a_lane = (16 * warp + lane % 16) as usize * row_bytes + 16 * (lane / 16) as usize;
         let b_lane = (8 * (lane / 16) + lane % 8) as usize * row_bytes + 16 * (lane / 8 % 2) as usize;
+        // ANCHOR_END: lanes
 
         // SAFETY: all-zero bits are valid f32 values. (A loop that stores zeros would put the accumulators in
         // memory.)
         let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+        // ANCHOR: loop
         let mut parity = 0;
         for k_tile in 0..k_tiles {
             // SAFETY: the bytes announced are those of the two boxes. The tiles have landed once `full` has
@@ -140,6 +143,7 @@ mod device {
                 barrier::sync_block();
             }
         }
+        // ANCHOR_END: loop
 
         // The staging buffers lie over the tiles, which all warps have now read to their end.
         // SAFETY: the four warps come here, and each block stores its own tile.

@@ -86,6 +86,7 @@ mod device {
 
         // SAFETY: all-zero bits are valid f32 values.
         let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+        // ANCHOR: loop
         let mut parity = 0;
         for k_tile in 0..k_tiles {
             // SAFETY: the bytes announced are those of the two boxes. The tiles have landed once `full` has
@@ -106,6 +107,7 @@ mod device {
                 barrier::sync_block();
             }
         }
+        // ANCHOR_END: loop
 
         // The staging buffers lie over the tiles, which all warps have now read to their end.
         // SAFETY: the four warps come here, and each block stores its own tile.

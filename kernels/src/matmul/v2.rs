@@ -79,6 +79,7 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
+        // ANCHOR: prefill
         // Fills `stage` with tile `k_tile` of K.
         let load = |k_tile: u32, stage: u32| {
             let column_k = (k_tile * tile.k as u32) as i32;
@@ -109,9 +110,11 @@ mod device {
         }
         // SAFETY: all threads of the block come here, each warp converged again.
         unsafe { barrier::sync_block() };
+        // ANCHOR_END: prefill
 
         // SAFETY: all-zero bits are valid f32 values.
         let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+        // ANCHOR: loop
         // The stage of this turn and the parity to wait for there; and the stage that this turn refills.
         let (mut stage, mut parity, mut refilled) = (0, 0, ahead);
         for k_tile in 0..k_tiles {
@@ -136,6 +139,7 @@ mod device {
                 parity ^= 1;
             }
         }
+        // ANCHOR_END: loop
 
         // The staging buffers lie over the tiles, which all warps have now read to their end.
         // SAFETY: the four warps come here, and each block stores its own tile.

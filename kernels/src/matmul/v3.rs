@@ -88,6 +88,7 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
+        // ANCHOR: barriers
         if thread == 0 {
             unroll!(S in 0..STAGES => {
                 // SAFETY: the layout gives each barrier eight bytes of its own, and no thread uses them
@@ -101,8 +102,10 @@ mod device {
         }
         // SAFETY: all 160 threads come here; each warp is converged again after the branch on thread 0.
         unsafe { barrier::sync_block() };
+        // ANCHOR_END: barriers
 
         if thread >= WARPGROUP as u32 {
+            // ANCHOR: producer
             // Producer warp. One thread issues for all; the others have nothing to do.
             if thread == WARPGROUP as u32 {
                 // Bit S is the parity to wait for on empty[S]. It starts at 1, which passes at once on a
@@ -137,7 +140,9 @@ mod device {
                     }
                 });
             }
+            // ANCHOR_END: producer
         } else {
+            // ANCHOR: consumer
             // Consumer warpgroup.
             // SAFETY: all-zero bits are valid f32 values. (A loop that stores zeros would put the
             // accumulators in memory.)
@@ -176,6 +181,7 @@ mod device {
                     k_tile += 1;
                 });
             }
+            // ANCHOR_END: consumer
 
             // The staging buffers lie over the ring, which all four warps have now read to its end.
             // SAFETY: the warpgroup comes here; no MMA is in flight, and each block stores its own tile.
@@ -190,7 +196,9 @@ mod device {
     }
 }
 
+// ANCHOR: space
 compiled! { ALL, rows, entries { [[V3 "v3"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64] [128 x 128]] [16 32 64] [2 3 4 5 6 7] } }
+// ANCHOR_END: space
 
 /// The configurations that are compiled.
 pub const COMPILED: &[&[Config]] = &[ALL];

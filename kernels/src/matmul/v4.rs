@@ -91,6 +91,7 @@ mod device {
             // SAFETY: the producer warp walks the ring as the consumers do; the bytes announced are those of
             // the two boxes; the warp is converged at `elect`.
             unsafe {
+                // ANCHOR: producer
                 let mut producer = ring.producer();
                 for k_tile in 0..k_tiles {
                     let stage = producer.acquire();
@@ -103,10 +104,12 @@ mod device {
                     producer.advance();
                 }
                 producer.drain(k_tiles);
+                // ANCHOR_END: producer
             }
         } else {
             // SAFETY: all-zero bits are valid f32 values.
             let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
+            // ANCHOR: consumer
             let mut consumer = ring.consumer();
             // The stage whose MMAs may still be running.
             let mut previous = 0;
@@ -132,6 +135,7 @@ mod device {
                 wgmma::wait_group::<0>();
                 mbarrier::arrive(ring.empty(previous));
             }
+            // ANCHOR_END: consumer
 
             // The staging buffers lie over the ring, which all four warps have now read to its end.
             // SAFETY: the warpgroup comes here; no MMA is in flight, and each block stores its own tile.

@@ -105,6 +105,7 @@ mod device {
                 producer.drain(k_tiles);
             }
         } else {
+            // ANCHOR: consumer
             // This warpgroup's share of the tile's rows.
             let first = thread / WARPGROUP as u32 * (FRAGMENTS * 64) as u32;
             let share_of = |stage: u32| a_of(stage) + first * (K * E::BYTES) as u32;
@@ -135,6 +136,7 @@ mod device {
                 wgmma::wait_group::<0>();
                 mbarrier::arrive(ring.empty(previous));
             }
+            // ANCHOR_END: consumer
 
             // The staging buffers lie over the ring, which both warpgroups have now read to its end.
             // SAFETY: the two warpgroups come here; no MMA is in flight, and each stores its own rows.

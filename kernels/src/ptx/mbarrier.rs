@@ -58,6 +58,7 @@ pub unsafe fn arrive_remote(bar: u32) {
     unsafe { asm!("mbarrier.arrive.shared::cluster.b64 _, [{0}];", in(reg32) bar, options(nostack)) }
 }
 
+// ANCHOR: try_wait
 /// `mbarrier.try_wait.parity.shared::cta.b64 p, [bar], parity;` — waits for a while, which the hardware
 /// bounds, for the phase of this parity to complete; returns whether it has.
 ///
@@ -80,6 +81,7 @@ pub unsafe fn try_wait(bar: u32, parity: u32) -> bool {
     }
     done != 0
 }
+// ANCHOR_END: try_wait
 
 /// Waits until the phase of parity `parity` has completed: [`try_wait`] in a loop, since it may return
 /// false early.

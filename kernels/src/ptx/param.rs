@@ -11,6 +11,7 @@ pub struct TensorMap([u64; 16]);
 /// `mov.b64 r, <entry>_param_<index>; cvta.param.u64 r, r;` (PTX ISA, "cvta", PTX 7.7).
 ///
 /// Taking `&parameter` in Rust would copy it to local memory, where TMA must not read it.
+// ANCHOR: param_address
 macro_rules! param_address {
     ($entry:expr, $index:literal) => {{
         let address: u64;
@@ -25,4 +26,5 @@ macro_rules! param_address {
         address
     }};
 }
+// ANCHOR_END: param_address
 pub(crate) use param_address;

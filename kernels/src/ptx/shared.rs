@@ -3,6 +3,7 @@
 
 use core::arch::{asm, global_asm};
 
+// ANCHOR: dynamic
 // 1024 bytes: what a tile with the 128-byte swizzle needs.
 global_asm!(".extern .shared .align 1024 .b8 dynamic_shared[];");
 
@@ -15,6 +16,7 @@ pub fn dynamic() -> u32 {
     unsafe { asm!("mov.u32 {0}, dynamic_shared;", out(reg32) address, options(nomem, nostack)) }
     address
 }
+// ANCHOR_END: dynamic
 
 /// `ld.shared.v4.b32 {r0, r1, r2, r3}, [address];` — 16 bytes of this block's shared memory.
 ///

@@ -31,6 +31,7 @@ pub fn wait_group<const N: u32>() {
     unsafe { asm!("wgmma.wait_group.sync.aligned {0};", const N, options(nostack)) }
 }
 
+// ANCHOR: descriptor
 /// The matrix descriptor of a K-major tile at shared address `address`, whose rows are exactly one span
 /// of `swizzle` long (PTX ISA, "Matrix Descriptor Format").
 ///
@@ -50,6 +51,7 @@ pub const fn descriptor(address: u32, swizzle: Swizzle) -> u64 {
     let stride = (8 * swizzle.span() as u64) >> 4;
     start | 1 << 16 | stride << 32 | swizzle.descriptor_code() << 62
 }
+// ANCHOR_END: descriptor
 
 /// An element type of A and B that wgmma multiplies.
 pub trait MmaElement: Copy {

@@ -75,6 +75,9 @@ pub struct Arguments {
     /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
     #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
     cluster: Option<Cluster>,
+    /// Blocks that share the K of a tile, for kernels that split K [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Computation")]
+    splits: Option<usize>,
     /// The file of tuned answers, which a GPU uses where no tile, stages or cluster are given [default: that of
     /// `hopper-gemm tune`]
     #[arg(long, value_name = "FILE", help_heading = "Computation")]
@@ -121,8 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(arguments.quiet);
-    let Arguments { kernel, tile, stages, cluster, .. } = *arguments;
-    let request = Request { kernel, tile, stages, cluster };
+    let Arguments { kernel, tile, stages, cluster, splits, .. } = *arguments;
+    let request = Request { kernel, tile, stages, cluster, splits };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
         let config = select::select(T::KIND, [usize::MAX; 2], &request)?;
