@@ -35,7 +35,7 @@ fn options(problem: &Problem, budget: Duration) -> Result<Options, Failure> {
 fn finds_and_remembers(gpu: &Gpu) -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("tune.json");
-    let problem = Problem::new(Element::F16, 1100, 1000, 520)?;
+    let problem = Problem::new(Element::F16, 2100, 2000, 2056)?;
     let mut seen = 0;
     tune(&options(&problem, Duration::from_secs(60))?, |tuned| {
         seen += 1;

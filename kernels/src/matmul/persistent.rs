@@ -263,9 +263,11 @@ pub(super) mod device {
 compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 compiled! { MEDIUM, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 // Widths between, one of which often fits a C to a whole number of turns.
+compiled! { N64, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [6] [[1 x 1]] } }
+compiled! { SHALLOW, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [3] [[1 x 1] [2 x 1]] } }
 compiled! { N96, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [6] [[1 x 1]] } }
 compiled! { BETWEEN, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 144] [128 x 160] [128 x 176] [128 x 208]] [64] [5] [[1 x 1]] } }
 compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[LARGE, MEDIUM, N96, BETWEEN, N224];
+pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, MEDIUM, N64, N96, BETWEEN, N224];

@@ -207,16 +207,23 @@ mod device {
     }
 }
 
+// Rings that leave room for two blocks on a multiprocessor, and rings that fill it: a product that is bound by
+// memory wants as many bytes on their way as there is room for, and one wave of blocks; so the widths are many.
 compiled! { N32, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 32]] [64] [8] [1 2] } }
-compiled! { N48, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 48]] [64] [8] [1] } }
+compiled! { N32_DEEP, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 32]] [64] [16] [1] } }
+compiled! { N48, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 48]] [64] [8 14] [1] } }
 compiled! { N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 64]] [64] [6] [1 2 4] } }
-compiled! { N96, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 96]] [64] [5] [1 2] } }
-compiled! { N112, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 112]] [64] [5] [1] } }
+compiled! { N64_DEEP, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 64]] [64] [12] [1 2] } }
+compiled! { N96, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 96]] [64] [5 10] [1 2] } }
+compiled! { N112, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 112]] [64] [5 9] [1] } }
 compiled! { N128, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 128]] [64] [4 8] [1 2 4 8] } }
 compiled! { N224, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 224]] [64] [6] [1 2] } }
 compiled! { N256, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[64 x 256]] [64] [5] [1 2 4 8] } }
-compiled! { TALL, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [4 8] [1 2 4] } }
+compiled! { TALL_N48, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 48]] [64] [9] [1] } }
+compiled! { TALL_N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [4 8] [1 2 4] } }
+compiled! { TALL_N96, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [7] [1 2] } }
 compiled! { SQUARE, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [3 6] [1 2 4 8] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[N32, N48, N64, N96, N112, N128, N224, N256, TALL, SQUARE];
+pub const COMPILED: &[&[Config]] =
+    &[N32, N32_DEEP, N48, N64, N64_DEEP, N96, N112, N128, N224, N256, TALL_N48, TALL_N64, TALL_N96, SQUARE];
