@@ -18,8 +18,8 @@ Usage: run.sh COMMAND [ARGUMENTS]
   matmul [ARGUMENTS]     multiply the digits example and check it; with ARGUMENTS, `hopper-gemm matmul ARGUMENTS`
   test [ARGUMENTS]       the GPU tests; ARGUMENTS as for a Rust test program: a filter, --list, --test-threads 1
   bench [ARGUMENTS]      the criterion benchmarks beside cuBLAS; ARGUMENTS as for criterion: a filter, --quick
-  sanitize [ARGUMENTS]   compute-sanitizer's memcheck, racecheck and synccheck on a small ragged product;
-                         with ARGUMENTS, on `hopper-gemm ARGUMENTS`
+  sanitize [ARGUMENTS]   compute-sanitizer's memcheck, racecheck and synccheck on a small ragged product with every
+                         kernel; with ARGUMENTS, on `hopper-gemm ARGUMENTS`
   program ARGUMENTS      `hopper-gemm ARGUMENTS`
 
 LIMIT is the number of seconds after which a program is ended (540). Criterion writes to CRITERION_HOME.
@@ -63,12 +63,26 @@ sanitizer() {
     return 1
 }
 
+# The kernels that `sanitize` runs, with the options that make blocks of a cluster meet.
+sanitized=(v0 v1 v2 v3 v4 v5 "split --splits 2" "persistent --cluster 2x1")
+
 sanitize() {
+    local kernel
+    if (($#)); then
+        sanitize_one "$@"
+        return
+    fi
+    for kernel in "${sanitized[@]}"; do
+        # shellcheck disable=SC2086 # a kernel and its options
+        sanitize_one matmul --random 300x520x136 --device cuda:0 --check --kernel $kernel
+    done
+}
+
+sanitize_one() {
     local sanitizer tool
     sanitizer=$(sanitizer)
-    (($#)) || set -- matmul --random 300x200x136 --kernel v3 --device cuda:0 --check
     for tool in memcheck racecheck synccheck; do
-        echo "run.sh: $tool"
+        echo "run.sh: $tool of hopper-gemm $*"
         limited "$sanitizer" --tool "$tool" --error-exitcode 9 "$files/bin/hopper-gemm" "$@"
     done
 }
