@@ -120,18 +120,18 @@ impl When {
 /// the one asked for, if one is. From `benches/results/h200-f16-shapes.json`.
 const DEFAULTS: &[Default] = &[
     line(When::Columns(64), Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
-    line(When::Tiles(264), Kernel::Persistent, [128, 256, 64], 4, Cluster { m: 2, n: 1 }),
+    line(When::Tiles(264), Kernel::Persistent, [128, 256, 64], 3, Cluster::ONE),
     line(When::Tiles(64), Kernel::Persistent, [128, 256, 64], 4, Cluster::ONE),
-    line(When::Tiles(33), Kernel::V3, [128, 128, 64], 2, Cluster::ONE),
+    line(When::Tiles(33), Kernel::V3, [128, 128, 64], 3, Cluster::ONE),
     line(When::Always, Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::V0, [128, 128, 64], 1, Cluster::ONE),
     line(When::Always, Kernel::V1, [128, 128, 64], 1, Cluster::ONE),
-    line(When::Always, Kernel::V2, [128, 128, 64], 3, Cluster::ONE),
+    line(When::Always, Kernel::V2, [128, 128, 64], 2, Cluster::ONE),
     line(When::Always, Kernel::Split, [128, 128, 64], 3, Cluster::ONE),
     line(When::Columns(64), Kernel::V4, [128, 64, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
     line(When::Columns(64), Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
-    line(When::Always, Kernel::V5, [128, 256, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::V5, [128, 256, 64], 3, Cluster::ONE),
     line(When::Always, Kernel::Persistent, [128, 128, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
 ];

@@ -27,7 +27,7 @@ use crate::space::{compiled, product, rows};
 pub const CONSUMERS: usize = 1;
 
 /// Rows of tiles in a band of the tile order (see [`crate::tile_order::banded`]).
-pub const BAND: usize = 16;
+pub const BAND: usize = 40;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {

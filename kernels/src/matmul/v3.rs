@@ -35,7 +35,7 @@ pub const CONSUMERS: usize = 1;
 /// With tiles of 128×128 a multiprocessor at full speed would ask the L2 cache for 64 bytes a clock, which
 /// is more than it gives; requests for the same rows that neighbouring multiprocessors make at about the
 /// same time are merged on the way. How many are depends on which tiles run side by side: see the worklog.
-pub const BAND: usize = 40;
+pub const BAND: usize = 24;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
