@@ -703,6 +703,13 @@ impl<'a> Cluster<'a> {
                     (Kind::Race, message, action)
                 }
             }
+            Conflict::BetweenLanes(action) => {
+                let verb = if writes { "overwrites" } else { "reads" };
+                let message = format!(
+                    "{what} {verb} {place}, which another lane of the warp wrote, with no bar.warp.sync between"
+                );
+                (Kind::Race, message, action)
+            }
             Conflict::Unfenced(action) => {
                 let verb = if writes { "overwrites" } else { "reads" };
                 let message = format!(

@@ -5,7 +5,7 @@ use ptx::ast::*;
 use super::{Exec, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Site, extend, low_bits};
 use crate::cluster::{Cluster, Flow, What};
 use crate::report::Kind;
-use crate::shared::{Proxy, Reader, Writer};
+use crate::shared::{Lane, Proxy, Reader, Writer};
 use crate::tensor_core::{DEPTH, Half};
 use crate::warp::Lanes;
 
@@ -108,14 +108,19 @@ impl Cluster<'_> {
         self.blocks[site.b].warps[site.w].last_write.2
     }
 
-    /// Reads shared memory for an ordinary load.
-    fn read_shared(&mut self, site: Site, block: usize, address: u32, out: &mut [u8], checked: bool) -> Exec<()> {
+    /// The lane of an access that is checked: acquiring, releasing and volatile ones order others instead.
+    fn weak_lane(&self, site: Site, lane: usize, order: Semantics) -> Option<Lane> {
+        (order == Semantics::Weak).then(|| self.blocks[site.b].warps[site.w].lane(lane))
+    }
+
+    /// Reads shared memory for an ordinary load of `lane`, or for what needs no check.
+    fn read_shared(&mut self, site: Site, block: usize, address: u32, out: &mut [u8], lane: Option<Lane>) -> Exec<()> {
         self.reach(site, block, address, out.len())?;
-        if checked {
+        if lane.is_some() {
             let reader = self.reader(site);
             let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
             let shared = &mut self.blocks[block].shared;
-            let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, Proxy::Generic);
+            let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, lane);
             self.blocks[site.b].warps[site.w].knowledge = knowledge;
             result.map_err(|conflict| {
                 self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "an ordinary load")
@@ -125,15 +130,15 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Writes shared memory for an ordinary store.
-    fn write_shared(&mut self, site: Site, block: usize, address: u32, bytes: &[u8], checked: bool) -> Exec<()> {
+    /// Writes shared memory for an ordinary store of `lane`, or for what needs no check.
+    fn write_shared(&mut self, site: Site, block: usize, address: u32, bytes: &[u8], lane: Option<Lane>) -> Exec<()> {
         self.reach(site, block, address, bytes.len())?;
         let writer = self.writer(site);
-        if checked {
-            let warp = &self.blocks[site.b].warps[site.w];
-            let knowledge = warp.knowledge.clone();
+        if lane.is_some() {
+            let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
             let shared = &mut self.blocks[block].shared;
-            let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, Proxy::Generic);
+            let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, lane);
+            self.blocks[site.b].warps[site.w].knowledge = knowledge;
             result.map_err(|conflict| {
                 self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "an ordinary store")
             })?;
@@ -167,7 +172,8 @@ impl Cluster<'_> {
             match self.target(one, space, addresses[lane])? {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    self.read_shared(one, block, at, &mut buffer[..bytes], order == Semantics::Weak)?;
+                    let weak = self.weak_lane(one, lane, order);
+                    self.read_shared(one, block, at, &mut buffer[..bytes], weak)?;
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut buffer[..bytes]);
@@ -220,7 +226,8 @@ impl Cluster<'_> {
             self.check_alignment(one, addresses[lane], bytes as u64)?;
             match self.target(one, space, addresses[lane])? {
                 Target::Shared(block, at) => {
-                    self.write_shared(one, block, at, &buffer[..bytes], order == Semantics::Weak)?;
+                    let weak = self.weak_lane(one, lane, order);
+                    self.write_shared(one, block, at, &buffer[..bytes], weak)?;
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
@@ -241,7 +248,9 @@ impl Cluster<'_> {
         if order != Semantics::Weak
             && let Some(word) = self.blocks[block].words.get(&(address & !3)).cloned()
         {
-            self.blocks[site.b].warps[site.w].knowledge.join(&word);
+            let warp = &mut self.blocks[site.b].warps[site.w];
+            warp.knowledge.join(&word);
+            warp.meet();
         }
     }
 
@@ -280,7 +289,7 @@ impl Cluster<'_> {
             match target {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    self.read_shared(one, block, at, &mut word[..size], false)?;
+                    self.read_shared(one, block, at, &mut word[..size], None)?;
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut word[..size]);
@@ -296,7 +305,7 @@ impl Cluster<'_> {
             let bytes = &new.to_le_bytes()[..size];
             match target {
                 Target::Shared(block, at) => {
-                    self.write_shared(one, block, at, bytes, false)?;
+                    self.write_shared(one, block, at, bytes, None)?;
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
@@ -314,6 +323,7 @@ impl Cluster<'_> {
 
     pub fn load_matrix(&mut self, site: Site, transpose: bool, dst: &[Reg], address: &Address) -> Exec<Flow> {
         self.aligned(site)?;
+        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
         let addresses = self.address(site.b, site.w, address);
         for (matrix, dst) in dst.iter().enumerate() {
             // Threads 8·i to 8·i+7 hold the addresses of the rows of matrix i.
@@ -323,7 +333,7 @@ impl Cluster<'_> {
                 let one = site.lane(lane);
                 self.check_alignment(one, addresses[lane], 16)?;
                 match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.read_shared(one, block, at, bytes, true)?,
+                    Target::Shared(block, at) => self.read_shared(one, block, at, bytes, lanes)?,
                     _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
                 }
             }
@@ -346,6 +356,7 @@ impl Cluster<'_> {
     pub fn store_matrix(&mut self, site: Site, transpose: bool, address: &Address, src: &[Operand]) -> Exec<Flow> {
         self.aligned(site)?;
         self.progress += 1;
+        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
         let addresses = self.address(site.b, site.w, address);
         for (matrix, src) in src.iter().enumerate() {
             let value = self.value(site.b, site.w, src);
@@ -365,7 +376,7 @@ impl Cluster<'_> {
                 let one = site.lane(lane);
                 self.check_alignment(one, addresses[lane], 16)?;
                 match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.write_shared(one, block, at, bytes, true)?,
+                    Target::Shared(block, at) => self.write_shared(one, block, at, bytes, lanes)?,
                     _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
                 }
             }

@@ -240,7 +240,10 @@ impl<'a> Cluster<'a> {
             Op::BarrierArrive { id, count, aligned } => return self.barrier_arrive(site, id, count, *aligned),
             Op::WarpSync { mask } => {
                 let members = self.value(b, w, mask)[site.first()] as u32;
-                return self.together(site, members, |_, _| Ok(()));
+                return self.together(site, members, |cluster, site| {
+                    cluster.blocks[site.b].warps[site.w].meet();
+                    Ok(())
+                });
             }
             Op::ClusterArrive { order, aligned } => return self.cluster_arrive(site, *order, *aligned),
             Op::ClusterWait { aligned } => return self.cluster_wait(site, *aligned),

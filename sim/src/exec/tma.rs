@@ -208,7 +208,7 @@ impl Cluster<'_> {
         let writer = self.accesses.writer(Writer { epoch: None, proxy: Proxy::Async, action });
         let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
         let shared = &mut self.blocks[block].shared;
-        let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, Proxy::Async);
+        let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, None);
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.knowledge = knowledge;
         result.map_err(|conflict| {
@@ -279,7 +279,7 @@ impl Cluster<'_> {
         let reader = Reader { epoch, action };
         let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
         let shared = &mut self.blocks[block].shared;
-        let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, Proxy::Async);
+        let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, None);
         result.map_err(|conflict| {
             self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "a bulk store")
         })?;
