@@ -121,6 +121,8 @@ pub(crate) struct Warpgroup {
 pub(crate) struct BulkThread {
     /// Dimension whose time is the number of groups whose reads are known to be over.
     pub dimension: u32,
+    /// Dimension whose time is the number of groups that are known to be complete.
+    pub written: u32,
     /// For each group, the last one being open: copies that have yet to read, and to write.
     pub groups: Vec<[u32; 2]>,
     /// Copies issued since the last commit.
@@ -255,6 +257,8 @@ pub(crate) struct Cluster<'a> {
     pub transfers: Vec<Transfer>,
     pub transfer_count: u32,
     pub barrier: ClusterBarrier,
+    /// What releasing operations on words of global memory have passed on within the cluster.
+    pub words: BTreeMap<u64, Knowledge>,
     history: VecDeque<Event>,
     /// Counts visible changes.
     pub progress: u64,
@@ -297,6 +301,7 @@ impl<'a> Cluster<'a> {
             transfers: Vec::new(),
             transfer_count: 0,
             barrier: ClusterBarrier::default(),
+            words: BTreeMap::new(),
             history: VecDeque::new(),
             progress: 1,
             progress_at: (0, 0),

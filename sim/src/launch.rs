@@ -1,5 +1,6 @@
 //! What a launch is given.
 
+use crate::global::Global;
 use crate::memory::{Access, Memory};
 use crate::program::{Program, VariablePlace};
 use crate::tensor_map::TensorMap;
@@ -87,6 +88,8 @@ pub(crate) struct Context<'a> {
     pub variables: Vec<u64>,
     /// Bytes of shared memory of a block.
     pub shared_bytes: usize,
+    /// Who wrote what in global memory.
+    pub global: Global,
     /// Registers a thread has at launch.
     pub registers: u32,
 }
@@ -236,6 +239,7 @@ impl Launch {
             maps,
             variables,
             shared_bytes: program.dynamic_offset as usize + self.shared_bytes as usize,
+            global: Global::new(memory),
             registers,
         }
     }

@@ -12,6 +12,7 @@ pub mod description;
 mod exec;
 pub mod float;
 pub mod gemm;
+mod global;
 pub mod launch;
 pub mod mbarrier;
 pub mod memory;

@@ -107,6 +107,11 @@ pub struct Warp {
     pub time: u32,
     /// The time up to which its lanes know of each other's stores.
     pub met: u32,
+    /// What it knew at its last memory fence, and at the last one that reaches beyond its block: what its relaxed
+    /// stores pass on.
+    pub at_fence: [Knowledge; 2],
+    /// What its relaxed loads were passed: it knows that from the next memory fence on.
+    pub heard: Knowledge,
     /// Number of `wgmma.fence`s executed.
     pub fences: u32,
     /// For each register, `fences + 1` when it was last written by an ordinary instruction.
@@ -154,6 +159,8 @@ impl Warp {
             dimension,
             time: 1,
             met: 0,
+            at_fence: Default::default(),
+            heard: Knowledge::default(),
             fences: 0,
             written: vec![0; registers],
             flight: vec![0; registers],

@@ -36,19 +36,18 @@ fn every_configuration(each: impl Fn(&'static Config) + Sync) {
     });
 }
 
-/// All operands random: a tile and a bit each way, K once around the ring and a ragged tile more.
+/// All operands random: a tile and a bit each way, K once around the ring and a ragged tile more; small products;
+/// and rows of C that can be stored 16 bytes at a time.
 #[test]
 fn every_configuration_is_right() {
     every_configuration(|config| {
         let program = program(config.entry);
         let Config { tile, cluster, stages, .. } = config;
         let [m, n] = [tile.m * cluster.m, tile.n * cluster.n];
-        let mut sizes = vec![[m + 2, n + 5, tile.k * (stages + 1) + 8], [7, 9, 1], [tile.m - 1, 3, tile.k + 1]];
-        if config.kernel.stores_by_tma() {
-            // Rows of C that TMA can write, and tiles enough to reuse the staging buffers.
-            sizes.push([2 * m + 1, 2 * n + 8, tile.k + 8]);
-        }
-        for size in sizes {
+        // Blocks that stay need tiles enough to use their staging buffers again.
+        let tiles = if config.kernel.is_persistent() { 2 } else { 1 };
+        let aligned = [tiles * m + 1, tiles * n + 8, tile.k + 8];
+        for size in [[m + 2, n + 5, tile.k * (stages + 1) + 8], [7, 9, 1], [tile.m - 1, 3, tile.k + 1], aligned] {
             let mut problem = Problem::new(config.entry, size);
             // Few enough that the blocks of persistent kernels walk over several tiles.
             problem.multiprocessors = 2 * config.cluster_blocks();

@@ -210,3 +210,12 @@ fn rows_of_c_and_columns_swapped() {
         }
     });
 }
+
+#[test]
+fn tiles_computed_by_two_clusters() {
+    // The result is right all the same.
+    finds(&[Kind::Race], "a bulk store overwrites C+", |t| {
+        let at = t.first("%nctaid.x");
+        t.change(at, "%nctaid.x", "2");
+    });
+}

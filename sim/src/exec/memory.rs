@@ -2,7 +2,9 @@
 
 use ptx::ast::*;
 
+use super::global::Order;
 use super::{Exec, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Site, extend, low_bits};
+use crate::clock::Epoch;
 use crate::cluster::{Cluster, Flow, What};
 use crate::report::Kind;
 use crate::shared::{Lane, Proxy, Reader, Writer};
@@ -83,6 +85,12 @@ impl Cluster<'_> {
         Site { mask: path.map_or(site.mask, |path| path.mask), ..site }
     }
 
+    /// What a warp's writes are known by now.
+    fn epoch(&self, site: Site) -> Epoch {
+        let warp = &self.blocks[site.b].warps[site.w];
+        Epoch { dimension: warp.dimension, time: warp.time }
+    }
+
     /// The reader that ordinary loads of a warp are now.
     fn reader(&mut self, site: Site) -> Reader {
         let warp = &self.blocks[site.b].warps[site.w];
@@ -92,7 +100,7 @@ impl Cluster<'_> {
             self.blocks[site.b].warps[site.w].last_read = (site.pc, time, action);
         }
         let action = self.blocks[site.b].warps[site.w].last_read.2;
-        Reader { epoch: crate::clock::Epoch { dimension, time }, action }
+        Reader { epoch: Epoch { dimension, time }, action }
     }
 
     /// The number of the writer that ordinary stores of a warp are now.
@@ -101,7 +109,7 @@ impl Cluster<'_> {
         let (dimension, time, last) = (warp.dimension, warp.time, warp.last_write);
         if (last.0, last.1) != (site.pc, time) {
             let action = self.action(self.whole_path(site).event(What::Store));
-            let epoch = Some(crate::clock::Epoch { dimension, time });
+            let epoch = Some(Epoch { dimension, time });
             let number = self.accesses.writer(Writer { epoch, proxy: Proxy::Generic, action });
             self.blocks[site.b].warps[site.w].last_write = (site.pc, time, number);
         }
@@ -109,8 +117,8 @@ impl Cluster<'_> {
     }
 
     /// The lane of an access that is checked: acquiring, releasing and volatile ones order others instead.
-    fn weak_lane(&self, site: Site, lane: usize, order: Semantics) -> Option<Lane> {
-        (order == Semantics::Weak).then(|| self.blocks[site.b].warps[site.w].lane(lane))
+    fn weak_lane(&self, site: Site, lane: usize, order: Order) -> Option<Lane> {
+        order.is_weak().then(|| self.blocks[site.b].warps[site.w].lane(lane))
     }
 
     /// Reads shared memory for an ordinary load of `lane`, or for what needs no check.
@@ -151,7 +159,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         space: Space,
-        order: Semantics,
+        order: Order,
         ty: Type,
         dst: &[Option<Reg>],
         address: &Address,
@@ -161,6 +169,8 @@ impl Cluster<'_> {
         let bytes = size * dst.len();
         let mut values = vec![[0u64; 32]; dst.len()];
         let mut buffer = [0u8; 16];
+        // Lanes often look at the same word: once is enough.
+        let mut acquired = None;
         // A symbol's address is in its own space already.
         let space = match address.base {
             Operand::Address(Symbol::Param(_), _) => Space::Param,
@@ -178,6 +188,10 @@ impl Cluster<'_> {
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut buffer[..bytes]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    if acquired.replace(at) != Some(at) {
+                        self.acquire_global(one, at, order);
+                    }
+                    self.check_global(one, at, bytes, !order.is_weak())?;
                 }
                 Target::Param(at) => {
                     let params = &self.cx.params;
@@ -207,7 +221,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         space: Space,
-        order: Semantics,
+        order: Order,
         ty: Type,
         address: &Address,
         src: &[Operand],
@@ -218,6 +232,7 @@ impl Cluster<'_> {
         let size = ty.bytes() as usize;
         let bytes = size * src.len();
         let mut buffer = [0u8; 16];
+        let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
         for lane in site.lanes() {
             let one = site.lane(lane);
             for (i, value) in values.iter().enumerate() {
@@ -233,6 +248,9 @@ impl Cluster<'_> {
                 Target::Global(at) => {
                     let result = self.cx.memory.write(at, &buffer[..bytes]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    let number = *number.get_or_insert_with(|| self.global_write(path, epoch, !order.is_weak()));
+                    self.note_global(one, at, bytes, number, "an ordinary store")?;
+                    self.release_global(one, at, order);
                 }
                 Target::Param(_) => {
                     return Err(self.fault(Kind::OutOfBounds, one, "parameters are read-only".to_string()));
@@ -242,21 +260,18 @@ impl Cluster<'_> {
         Ok(Flow::Next)
     }
 
-    /// An acquiring load learns what the releasing stores to its word knew. Relaxed and volatile accesses
-    /// count as such, since a fence beside them gives the same order.
-    fn acquire_word(&mut self, site: Site, block: usize, address: u32, order: Semantics) {
-        if order != Semantics::Weak
+    /// The acquiring side of an operation on a word of shared memory.
+    fn acquire_word(&mut self, site: Site, block: usize, address: u32, order: Order) {
+        if !order.is_weak()
             && let Some(word) = self.blocks[block].words.get(&(address & !3)).cloned()
         {
-            let warp = &mut self.blocks[site.b].warps[site.w];
-            warp.knowledge.join(&word);
-            warp.meet();
+            self.is_passed(site, order, &word);
         }
     }
 
-    fn release_word(&mut self, site: Site, block: usize, address: u32, order: Semantics) {
-        if order != Semantics::Weak {
-            let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
+    /// The releasing side.
+    fn release_word(&mut self, site: Site, block: usize, address: u32, order: Order) {
+        if let Some(knowledge) = self.passes_on(site, order, false) {
             self.blocks[block].words.entry(address & !3).or_default().join(&knowledge);
             self.blocks[site.b].warps[site.w].tick();
         }
@@ -267,7 +282,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         op: AtomicOp,
-        order: Semantics,
+        order: Order,
         space: Space,
         ty: Type,
         dst: Option<Reg>,
@@ -281,6 +296,7 @@ impl Cluster<'_> {
         let second = compare.map_or([0; 32], |operand| self.value(site.b, site.w, operand));
         let size = ty.bytes() as usize;
         let mut old = [0u64; 32];
+        let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
         for lane in site.lanes() {
             let one = site.lane(lane);
             self.check_alignment(one, addresses[lane], size as u64)?;
@@ -294,6 +310,7 @@ impl Cluster<'_> {
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut word[..size]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    self.acquire_global(one, at, order);
                 }
                 Target::Param(_) => {
                     return Err(self.fault(Kind::OutOfBounds, one, "parameters are read-only".to_string()));
@@ -311,6 +328,9 @@ impl Cluster<'_> {
                 Target::Global(at) => {
                     let result = self.cx.memory.write(at, bytes);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    let number = *number.get_or_insert_with(|| self.global_write(path, epoch, true));
+                    self.note_global(one, at, size, number, "an atomic operation")?;
+                    self.release_global(one, at, order);
                 }
                 Target::Param(_) => {}
             }

@@ -2,6 +2,7 @@
 
 use ptx::ast::*;
 
+use super::global::beyond_the_cluster;
 use super::memory::Target;
 use super::{Exec, Site};
 use crate::clock::{Epoch, Knowledge};
@@ -26,7 +27,17 @@ impl Cluster<'_> {
                 space != Space::Global
             }
             Fence::MbarrierInit => true,
-            Fence::Memory { .. } | Fence::ProxyAlias => false,
+            Fence::Memory { scope, .. } => {
+                let heard = std::mem::take(&mut warp.heard);
+                warp.knowledge.join(&heard);
+                warp.at_fence[0] = warp.knowledge.clone();
+                if beyond_the_cluster(scope) {
+                    warp.at_fence[1] = warp.knowledge.clone();
+                }
+                warp.tick();
+                false
+            }
+            Fence::ProxyAlias => false,
         };
         if publishes {
             // What this warp initialised so far is visible now.

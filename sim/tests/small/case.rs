@@ -41,7 +41,8 @@ impl Case {
             shared_bytes: 8192,
             arguments: vec![Argument::U64(memory.address(out)), Argument::U64(memory.address(input))],
         };
-        run(&program, &launch, &mut memory, &Options::default(), schedule, Control::default())?;
+        let options = Options { livelock_limit: 100_000, ..Options::default() };
+        run(&program, &launch, &mut memory, &options, schedule, Control::default())?;
         Ok(memory.bytes(out).chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
