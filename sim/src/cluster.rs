@@ -596,7 +596,7 @@ impl<'a> Cluster<'a> {
         } else {
             String::new()
         };
-        format!("block ({x},{y},{z}){rank}, warp {w}, {}{threads}", lanes(mask))
+        format!("block ({x},{y},{z}){rank}, {}, {}{threads}", self.cx.options.warp(w), lanes(mask))
     }
 
     pub fn describe(&self, event: &Event) -> String {

@@ -27,7 +27,7 @@ pub mod timing;
 pub mod trace;
 mod warp;
 
-pub use launch::{Argument, Launch, Options};
+pub use launch::{Argument, Launch, Options, Role};
 pub use memory::{Access, BufferId, Memory};
 pub use program::{LoadError, Program};
 pub use report::{Finding, Kind};

@@ -76,8 +76,8 @@ impl Cluster<'_> {
             let mut finding = self.fault(Kind::Race, site, message);
             let [x, y, z] = other.ctaid;
             finding.notes.push(format!(
-                "the other access: block ({x},{y},{z}), warp {}, {} (line {})",
-                other.warp,
+                "the other access: block ({x},{y},{z}), {}, {} (line {})",
+                self.cx.options.warp(other.warp),
                 lanes(other.mask),
                 self.cx.program.line(other.pc)
             ));
