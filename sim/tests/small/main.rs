@@ -3,6 +3,7 @@
 mod case;
 mod cluster;
 mod copies;
+mod damaged;
 mod global;
 mod launch;
 mod memory;
