@@ -6,6 +6,8 @@
 //! its epoch. Clocks travel with synchronisation: whoever waits on a barrier learns what all who arrived
 //! knew. So a missing handshake is found whatever the schedule was, not only when it bit.
 
+use std::collections::BTreeMap;
+
 /// A point in one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Epoch {
@@ -50,6 +52,29 @@ impl Clock {
     }
 }
 
+/// What is known of clusters: a clock for each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Clocks(BTreeMap<u64, Clock>);
+
+impl Clocks {
+    /// Whether `epoch` of cluster `cluster` is known.
+    pub fn knows(&self, cluster: u64, epoch: Epoch) -> bool {
+        self.0.get(&cluster).is_some_and(|clock| clock.knows(epoch))
+    }
+
+    /// Learns what is known of one cluster.
+    pub fn learn(&mut self, cluster: u64, clock: &Clock) {
+        self.0.entry(cluster).or_default().join(clock);
+    }
+
+    /// Learns all that `other` knows.
+    pub fn join(&mut self, other: &Clocks) {
+        for (&cluster, clock) in &other.0 {
+            self.learn(cluster, clock);
+        }
+    }
+}
+
 /// What an observer knows, and how much of it has also passed a proxy fence.
 ///
 /// Ordinary stores go through the generic proxy. TMA and wgmma read shared memory through the async proxy
@@ -61,6 +86,8 @@ pub struct Knowledge {
     pub all: Clock,
     /// The part that the async proxy sees too.
     pub fenced: Clock,
+    /// What is known of other clusters.
+    pub others: Clocks,
 }
 
 impl Knowledge {
@@ -68,11 +95,27 @@ impl Knowledge {
     pub fn join(&mut self, other: &Knowledge) {
         self.all.join(&other.all);
         self.fenced.join(&other.fenced);
+        self.others.join(&other.others);
+    }
+
+    /// All of it, as an observer in cluster `cluster` passes it on to other clusters.
+    pub fn abroad(&self, cluster: u64) -> Clocks {
+        let mut clocks = self.others.clone();
+        clocks.learn(cluster, &self.all);
+        clocks
+    }
+
+    /// Learns what another cluster has passed on, as an observer in cluster `cluster`.
+    pub fn learn_abroad(&mut self, cluster: u64, clocks: &Clocks) {
+        if let Some(own) = clocks.0.get(&cluster) {
+            self.all.join(own);
+        }
+        self.others.join(clocks);
     }
 
     /// `fence.proxy.async`: what is known now is visible to the async proxy.
     pub fn fence_proxy(&mut self) {
-        let Knowledge { all, fenced } = self;
+        let Knowledge { all, fenced, .. } = self;
         fenced.join(all);
     }
 }

@@ -121,6 +121,8 @@ pub(crate) struct Warpgroup {
 pub(crate) struct BulkThread {
     /// Dimension whose time is the number of groups whose reads are known to be over.
     pub dimension: u32,
+    /// Dimension whose time is the number of groups that are known to be complete.
+    pub written: u32,
     /// For each group, the last one being open: copies that have yet to read, and to write.
     pub groups: Vec<[u32; 2]>,
     /// Copies issued since the last commit.
@@ -255,6 +257,8 @@ pub(crate) struct Cluster<'a> {
     pub transfers: Vec<Transfer>,
     pub transfer_count: u32,
     pub barrier: ClusterBarrier,
+    /// What releasing operations on words of global memory have passed on within the cluster.
+    pub words: BTreeMap<u64, Knowledge>,
     history: VecDeque<Event>,
     /// Counts visible changes.
     pub progress: u64,
@@ -297,6 +301,7 @@ impl<'a> Cluster<'a> {
             transfers: Vec::new(),
             transfer_count: 0,
             barrier: ClusterBarrier::default(),
+            words: BTreeMap::new(),
             history: VecDeque::new(),
             progress: 1,
             progress_at: (0, 0),
@@ -591,7 +596,7 @@ impl<'a> Cluster<'a> {
         } else {
             String::new()
         };
-        format!("block ({x},{y},{z}){rank}, warp {w}, {}{threads}", lanes(mask))
+        format!("block ({x},{y},{z}){rank}, {}, {}{threads}", self.cx.options.warp(w), lanes(mask))
     }
 
     pub fn describe(&self, event: &Event) -> String {
@@ -702,6 +707,13 @@ impl<'a> Cluster<'a> {
                         format!("{what} {verb} {place}, and nothing orders an earlier write of it before this");
                     (Kind::Race, message, action)
                 }
+            }
+            Conflict::BetweenLanes(action) => {
+                let verb = if writes { "overwrites" } else { "reads" };
+                let message = format!(
+                    "{what} {verb} {place}, which another lane of the warp wrote, with no bar.warp.sync between"
+                );
+                (Kind::Race, message, action)
             }
             Conflict::Unfenced(action) => {
                 let verb = if writes { "overwrites" } else { "reads" };

@@ -9,6 +9,8 @@
 //! shared_bytes = 49216          # dynamic shared memory
 //! require_drain = false         # producers may exit before their loads have landed
 //! single_arrivals = true        # a thread arrives on a barrier once a phase
+//! livelock_limit = 4000000      # warp instructions without a visible effect
+//! resident_clusters = 132       # at once, where blocks talk through global memory
 //!
 //! [[buffer]]
 //! name = "A"
@@ -37,6 +39,11 @@
 //! bytes = 8
 //! name = "full[0]"
 //!
+//! [[role]]                      # what warps do, likewise
+//! name = "producer"
+//! first = 4
+//! warps = 1
+//!
 //! [[expect]]                    # what a buffer must hold afterwards
 //! buffer = "C"
 //! file = "c.bin"
@@ -49,7 +56,7 @@ use ptx::ast::Rounding;
 use serde::Deserialize;
 
 use crate::float::{BF16, F16};
-use crate::launch::{Argument, Launch, Options};
+use crate::launch::{Argument, Launch, Options, Role};
 use crate::memory::{Access, BufferId, Memory};
 use crate::schedule::Random;
 use crate::tensor_map::TensorMap;
@@ -81,12 +88,18 @@ pub struct Description {
     /// See [`Options::single_arrivals`].
     #[serde(default = "yes")]
     pub single_arrivals: bool,
+    /// See [`Options::livelock_limit`].
+    pub livelock_limit: Option<u64>,
+    /// See [`Options::resident_clusters`].
+    pub resident_clusters: Option<usize>,
     #[serde(default, rename = "buffer")]
     buffers: Vec<Buffer>,
     #[serde(default, rename = "argument")]
     arguments: Vec<ArgumentText>,
     #[serde(default, rename = "name")]
     names: Vec<Name>,
+    #[serde(default, rename = "role")]
+    roles: Vec<RoleText>,
     #[serde(default, rename = "expect")]
     expectations: Vec<Expectation>,
 }
@@ -108,6 +121,14 @@ struct Buffer {
     fill: Option<String>,
     #[serde(default)]
     access: Option<AccessText>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleText {
+    name: String,
+    first: usize,
+    warps: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
@@ -218,11 +239,19 @@ impl Description {
             expectations.push((expectation.buffer.clone(), read(&expectation.file)?));
         }
         let names = self.names.iter().map(|name| (name.offset, name.bytes, name.name.clone())).collect();
+        let role = |role: &RoleText| Role {
+            name: role.name.clone(),
+            warps: role.first..role.first.saturating_add(role.warps),
+        };
+        let standard = Options::default();
         let options = Options {
             require_drain: self.require_drain,
             single_arrivals: self.single_arrivals,
+            livelock_limit: self.livelock_limit.unwrap_or(standard.livelock_limit),
+            resident_clusters: self.resident_clusters.unwrap_or(standard.resident_clusters),
             names,
-            ..Options::default()
+            roles: self.roles.iter().map(role).collect(),
+            ..standard
         };
         let prepared = Prepared { text, options, buffers, description: self, expectations };
         // What is wrong with an argument is said now, not at the first run.
@@ -369,6 +398,10 @@ mod tests {
         strides = [128]
         box = [64, 8]
         swizzle = 128
+        [[role]]
+        name = "everything"
+        first = 0
+        warps = 1
     "#;
 
     #[test]
@@ -379,6 +412,8 @@ mod tests {
         let prepared = Description::parse(TEXT).unwrap().prepare(&folder).unwrap();
         let (memory, launch) = prepared.launch().unwrap();
         assert_eq!(launch.arguments.len(), 3);
+        assert_eq!(prepared.options.warp(0), "warp 0 (everything)");
+        assert_eq!(prepared.options.warp(1), "warp 1");
         assert_eq!(launch.arguments[0], Argument::U32(7));
         let Argument::U64(address) = launch.arguments[1] else { panic!() };
         assert!(memory.contains(address, 1008) && !memory.contains(address, 1009));

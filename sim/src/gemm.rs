@@ -1,10 +1,10 @@
 //! The kernels of the catalogue on host slices.
 
-use kernels::catalogue::{Config, Element};
+use kernels::catalogue::{Config, Element, WARP};
 use ptx::ast::Rounding;
 
 use crate::float::{BF16, F16, Format};
-use crate::launch::{Argument, Launch, Options};
+use crate::launch::{Argument, Launch, Options, Role};
 use crate::memory::{Access, BufferId, Memory};
 use crate::program::{LoadError, Program};
 use crate::report::{Finding, Kind, Place};
@@ -211,7 +211,7 @@ const fn formats(element: Element) -> (Half, Format) {
     }
 }
 
-/// The options for kernels of the catalogue: names of their tiles and barriers, and what they multiply.
+/// The options for kernels of the catalogue: names of their tiles, barriers and warps, and what they multiply.
 pub fn options(config: &Config) -> Options {
     let layout = config.layout();
     let mut names = Vec::new();
@@ -219,12 +219,21 @@ pub fn options(config: &Config) -> Options {
         names.push((layout.a(stage) as u32, layout.a_bytes as u32, format!("A[{stage}]")));
         names.push((layout.b(stage) as u32, layout.b_bytes as u32, format!("B[{stage}]")));
         names.push((layout.full(stage) as u32, 8, format!("full[{stage}]")));
-        names.push((layout.empty(stage) as u32, 8, format!("empty[{stage}]")));
+        if layout.empty_barriers {
+            names.push((layout.empty(stage) as u32, 8, format!("empty[{stage}]")));
+        }
     }
     if layout.staging_bytes > 0 {
         names.push((layout.staging() as u32, layout.staging_bytes as u32, "staging".to_string()));
     }
-    Options { names, product: Some([0, 1]), ..Options::default() }
+    let consumers = config.kernel.roles().consumer_threads() / WARP;
+    let role = |name: &str, warps| Role { name: name.to_string(), warps };
+    let roles = match config.threads() / WARP {
+        // Where nobody else issues the loads, there is but one role.
+        warps if warps == consumers => Vec::new(),
+        warps => vec![role("consumer", 0..consumers), role("producer", consumers..warps)],
+    };
+    Options { names, roles, product: Some([0, 1]), ..Options::default() }
 }
 
 /// Runs a kernel of the catalogue; returns C with `ldc` elements a row, and what the run did. Elements

@@ -1,5 +1,6 @@
 //! What a launch is given.
 
+use crate::global::Global;
 use crate::memory::{Access, Memory};
 use crate::program::{Program, VariablePlace};
 use crate::tensor_map::TensorMap;
@@ -40,6 +41,15 @@ pub struct Launch {
     pub arguments: Vec<Argument>,
 }
 
+/// What some of the warps of a block do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Role {
+    /// `producer`, `consumer` and the like.
+    pub name: String,
+    /// The warps.
+    pub warps: std::ops::Range<usize>,
+}
+
 /// What counts as a fault, and how far a run may go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -55,6 +65,8 @@ pub struct Options {
     pub resident_clusters: usize,
     /// Names of areas of dynamic shared memory: offset, bytes, name.
     pub names: Vec<(u32, u32, String)>,
+    /// What the warps do, for reports and traces.
+    pub roles: Vec<Role>,
     /// Parameters that are the tensor maps of A and B in a product A·Bᵀ of K-major operands: every wgmma
     /// must then multiply tiles of both that start at the same place in K.
     pub product: Option<[usize; 2]>,
@@ -68,7 +80,18 @@ impl Default for Options {
             livelock_limit: 4_000_000,
             resident_clusters: 132,
             names: Vec::new(),
+            roles: Vec::new(),
             product: None,
+        }
+    }
+}
+
+impl Options {
+    /// `warp 4 (producer)`, or `warp 4` if it has no role.
+    pub fn warp(&self, warp: usize) -> String {
+        match self.roles.iter().find(|role| role.warps.contains(&warp)) {
+            Some(role) => format!("warp {warp} ({})", role.name),
+            None => format!("warp {warp}"),
         }
     }
 }
@@ -87,6 +110,8 @@ pub(crate) struct Context<'a> {
     pub variables: Vec<u64>,
     /// Bytes of shared memory of a block.
     pub shared_bytes: usize,
+    /// Who wrote what in global memory.
+    pub global: Global,
     /// Registers a thread has at launch.
     pub registers: u32,
 }
@@ -236,6 +261,7 @@ impl Launch {
             maps,
             variables,
             shared_bytes: program.dynamic_offset as usize + self.shared_bytes as usize,
+            global: Global::new(memory),
             registers,
         }
     }

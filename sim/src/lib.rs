@@ -12,6 +12,7 @@ pub mod description;
 mod exec;
 pub mod float;
 pub mod gemm;
+mod global;
 pub mod launch;
 pub mod mbarrier;
 pub mod memory;
@@ -26,7 +27,7 @@ pub mod timing;
 pub mod trace;
 mod warp;
 
-pub use launch::{Argument, Launch, Options};
+pub use launch::{Argument, Launch, Options, Role};
 pub use memory::{Access, BufferId, Memory};
 pub use program::{LoadError, Program};
 pub use report::{Finding, Kind};

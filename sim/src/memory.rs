@@ -110,6 +110,41 @@ impl Memory {
         out
     }
 
+    /// For each buffer, the number of its words of four bytes, or 0 if it cannot be written.
+    pub(crate) fn writable_words(&self) -> impl Iterator<Item = usize> {
+        self.buffers.iter().map(|b| if b.access == Access::ReadWrite { b.words.len() } else { 0 })
+    }
+
+    /// Number of the buffer that holds the bytes, and their offset in it.
+    pub(crate) fn locate(&self, address: u64, bytes: u64) -> Option<(usize, usize)> {
+        let index = self.buffers.partition_point(|b| b.address <= address).checked_sub(1)?;
+        let (_, offset) = self.find(address, bytes).ok()?;
+        Some((index, offset))
+    }
+
+    /// `C+32`: the buffer and the offset of an address.
+    pub(crate) fn describe(&self, address: u64) -> String {
+        match self.locate(address, 0) {
+            Some((index, offset)) => format!("{}+{offset}", self.buffers[index].name),
+            None => format!("global address {address:#x}"),
+        }
+    }
+
+    /// The words of all buffers that can be written, to be put back by [`Memory::restore`].
+    pub(crate) fn save(&self) -> Vec<Vec<u32>> {
+        let words = |b: &Buffer| b.words.iter().map(|word| word.load(Relaxed)).collect();
+        self.buffers.iter().map(|b| if b.access == Access::ReadWrite { words(b) } else { Vec::new() }).collect()
+    }
+
+    /// Puts back what [`Memory::save`] returned.
+    pub(crate) fn restore(&self, saved: &[Vec<u32>]) {
+        for (buffer, saved) in self.buffers.iter().zip(saved) {
+            for (word, &value) in buffer.words.iter().zip(saved) {
+                word.store(value, Relaxed);
+            }
+        }
+    }
+
     fn find(&self, address: u64, bytes: u64) -> Result<(&Buffer, usize), AccessError> {
         let next = self.buffers.partition_point(|b| b.address <= address);
         let found = next.checked_sub(1).map(|i| &self.buffers[i]);

@@ -8,7 +8,7 @@ pub enum Kind {
     ReadBeforeLanded,
     /// Shared memory is written while a wgmma or a copy out of it may still read it.
     OverwriteWhileRead,
-    /// Two accesses to shared memory of which at least one writes, with nothing between that orders them.
+    /// Two accesses to shared or global memory of which at least one writes, with nothing between that orders them.
     Race,
     /// The async proxy reads or overwrites what ordinary stores wrote, without a proxy fence between.
     MissingProxyFence,

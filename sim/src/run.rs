@@ -66,11 +66,20 @@ pub fn run(
 ) -> Result<Outcome, Box<Finding>> {
     launch.check(program, memory).map_err(|message| refused(program, message))?;
     let variables = launch.prepare(program, memory);
-    let context = launch.context(program, memory, options, variables);
+    let context = launch.context(program, memory, options, variables.clone());
     let result = if program.blocks_talk {
         run_together(&context, schedule, control)
     } else {
-        run_apart(&context, schedule, control)
+        let saved = memory.save();
+        let result = run_apart(&context, schedule, control);
+        if context.global.clusters_conflict.load(Ordering::Relaxed) {
+            // One cluster after the other, so that it is always the same one that finds it.
+            memory.restore(&saved);
+            let context = launch.context(program, memory, options, variables);
+            run_apart(&context, schedule, Control { threads: 1, ..control })
+        } else {
+            result
+        }
     };
     result.map_err(|mut finding| {
         finding.schedule = schedule.to_string();

@@ -14,6 +14,33 @@ pub enum Proxy {
     Async,
 }
 
+/// Which lane of which warp makes an ordinary access.
+///
+/// Clocks are those of warps. What a lane wrote, another lane of its warp may use once the lanes have met at a
+/// barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// The warp's dimension.
+    pub dimension: u32,
+    /// The lane, or [`ALL_LANES`].
+    pub lane: u8,
+    /// Up to which of the warp's times lanes know of each other's stores.
+    pub met: u32,
+}
+
+impl Lane {
+    /// Whether a word of which `other` is noted as the last to have written may not be its own.
+    const fn is_not(self, other: u8) -> bool {
+        other != PART_OF_A_WORD && (self.lane != other || other == ALL_LANES)
+    }
+}
+
+/// Stands for all lanes of a warp together, as in `stmatrix`.
+pub const ALL_LANES: u8 = 32;
+
+/// Noted for words of which lanes may have written parts; they are not told apart.
+const PART_OF_A_WORD: u8 = 33;
+
 /// An event that wrote shared memory.
 #[derive(Clone, Debug)]
 pub struct Writer {
@@ -95,6 +122,13 @@ impl Accesses {
         }
     }
 
+    /// Whether `writer` is an ordinary store of `lane`'s warp since its lanes last met.
+    fn is_of_a_lane(&self, writer: u32, lane: Option<Lane>) -> bool {
+        let writer = self.get(writer);
+        let (Some(lane), Some(epoch), Proxy::Generic) = (lane, writer.epoch, writer.proxy) else { return false };
+        epoch.dimension == lane.dimension && epoch.time > lane.met
+    }
+
     /// The set with `reader` added: it replaces an earlier reader of its dimension.
     fn with(&mut self, set: u32, reader: Reader) -> u32 {
         let from = &self.sets[set as usize];
@@ -131,6 +165,8 @@ pub enum Conflict {
     InFlight(u32),
     /// Nothing orders the write before this access: action of the write.
     Unordered(u32),
+    /// Another lane of the same warp wrote, and the lanes have not met since: action of the write.
+    BetweenLanes(u32),
     /// The write is ordered, but no proxy fence lies between: action of the write.
     Unfenced(u32),
     /// Nothing orders an earlier read before this write: action of the read.
@@ -147,6 +183,8 @@ struct Word {
     written: u8,
     /// Whether an mbarrier lies here.
     barrier: bool,
+    /// The lane that wrote last, of an ordinary store.
+    lane: u8,
 }
 
 /// Bits of all bytes of a word.
@@ -158,13 +196,22 @@ struct Reading<'a> {
     reader: Reader,
     knowledge: &'a Knowledge,
     proxy: Proxy,
+    /// Who reads, if it is an ordinary load.
+    lane: Option<Lane>,
     /// A writer whose words may be read.
     good_writer: u32,
+    /// Whether they may be read by the lane that wrote them only.
+    same_lane: bool,
     /// The set of readers of the word before: without this one, and with it.
     last_set: Option<(u32, u32)>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(accesses: &'a mut Accesses, reader: Reader, knowledge: &'a Knowledge, lane: Option<Lane>) -> Reading<'a> {
+        let proxy = if lane.is_some() { Proxy::Generic } else { Proxy::Async };
+        Reading { accesses, reader, knowledge, proxy, lane, good_writer: 0, same_lane: false, last_set: None }
+    }
+
     /// Notes that bytes of word `index` are read: those in `cover`.
     #[inline]
     fn word(&mut self, index: usize, word: &mut Word, cover: u8) -> Result<(), (u32, Conflict)> {
@@ -179,6 +226,10 @@ impl Reading<'_> {
             let readable = self.accesses.readable(word.writer, self.knowledge, self.proxy);
             readable.map_err(|conflict| (at(), conflict))?;
             self.good_writer = word.writer;
+            self.same_lane = self.accesses.is_of_a_lane(word.writer, self.lane);
+        }
+        if self.same_lane && self.lane.is_some_and(|lane| lane.is_not(word.lane)) {
+            return Err((at(), Conflict::BetweenLanes(self.accesses.get(word.writer).action)));
         }
         word.readers = match self.last_set {
             Some((without, with)) if without == word.readers => with,
@@ -254,7 +305,7 @@ impl Shared {
         ((1u8 << to) - 1) & !((1u8 << from) - 1)
     }
 
-    /// Notes a read of bytes that exist, by someone who knows `knowledge`.
+    /// Notes a read of bytes that exist, by someone who knows `knowledge`: by `lane`, or through the async proxy.
     ///
     /// # Errors
     /// The first conflict.
@@ -265,9 +316,9 @@ impl Shared {
         length: usize,
         reader: Reader,
         knowledge: &Knowledge,
-        proxy: Proxy,
+        lane: Option<Lane>,
     ) -> Result<(), (u32, Conflict)> {
-        let mut reading = Reading { accesses, reader, knowledge, proxy, good_writer: 0, last_set: None };
+        let mut reading = Reading::new(accesses, reader, knowledge, lane);
         let (first, end) = Self::range(address, length);
         for index in first..end {
             reading.word(index, &mut self.words[index], Self::cover(address, length, index))?;
@@ -275,7 +326,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same for pieces of 16 bytes at the addresses `pieces`, which are multiples of 16. Puts those who wrote
+    /// The same through the async proxy, for pieces of 16 bytes at the addresses `pieces`, which are multiples of 16. Puts those who wrote
     /// them into `writers`.
     ///
     /// # Errors
@@ -286,10 +337,9 @@ impl Shared {
         pieces: &[u32],
         reader: Reader,
         knowledge: &Knowledge,
-        proxy: Proxy,
         writers: &mut Vec<u32>,
     ) -> Result<(), (u32, Conflict)> {
-        let mut reading = Reading { accesses, reader, knowledge, proxy, good_writer: 0, last_set: None };
+        let mut reading = Reading::new(accesses, reader, knowledge, None);
         for &address in pieces {
             let first = (address - SHARED_BASE) as usize / 4;
             for (i, word) in self.words[first..first + 4].iter_mut().enumerate() {
@@ -304,7 +354,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes a write of bytes that exist, by someone who knows `knowledge`.
+    /// Notes a write of bytes that exist, by someone who knows `knowledge`: by `lane`, or through the async proxy.
     ///
     /// # Errors
     /// The first conflict.
@@ -315,9 +365,10 @@ impl Shared {
         length: usize,
         writer: u32,
         knowledge: &Knowledge,
-        proxy: Proxy,
+        lane: Option<Lane>,
     ) -> Result<(), (u32, Conflict)> {
         self.version += 1;
+        let proxy = if lane.is_some() { Proxy::Generic } else { Proxy::Async };
         let (first, end) = Self::range(address, length);
         let mut good = (0, 0);
         for index in first..end {
@@ -329,16 +380,12 @@ impl Shared {
             let cover = Self::cover(address, length, index);
             // Threads may write different bytes of one word at once.
             if (word.writer, word.readers) != good && (cover == WHOLE_WORD || word.written & cover != 0) {
-                let old = accesses.get(word.writer);
-                match old.epoch {
-                    None => return Err((at, Conflict::InFlight(old.action))),
-                    Some(epoch) if !knowledge.all.knows(epoch) => return Err((at, Conflict::Unordered(old.action))),
-                    Some(epoch)
-                        if proxy == Proxy::Async && old.proxy == Proxy::Generic && !knowledge.fenced.knows(epoch) =>
-                    {
-                        return Err((at, Conflict::Unfenced(old.action)));
-                    }
-                    Some(_) => {}
+                accesses.readable(word.writer, knowledge, proxy).map_err(|conflict| (at, conflict))?;
+                if word.writer != writer
+                    && accesses.is_of_a_lane(word.writer, lane)
+                    && lane.is_some_and(|lane| lane.is_not(word.lane))
+                {
+                    return Err((at, Conflict::BetweenLanes(accesses.get(word.writer).action)));
                 }
                 for reader in accesses.readers(word.readers) {
                     if !knowledge.all.knows(reader.epoch) {
@@ -347,7 +394,8 @@ impl Shared {
                 }
                 good = (word.writer, word.readers);
             }
-            self.words[index] = Word { writer, readers: 0, written: word.written | cover, barrier: false };
+            let lane = if cover == WHOLE_WORD { lane.map_or(ALL_LANES, |lane| lane.lane) } else { PART_OF_A_WORD };
+            self.words[index] = Word { writer, readers: 0, written: word.written | cover, barrier: false, lane };
         }
         Ok(())
     }

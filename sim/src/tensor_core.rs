@@ -43,18 +43,8 @@ impl Half {
     }
 }
 
-/// One input taken apart: a signed integer significand and an exponent, so that the value is
-/// `significand · 2^(exponent - fraction)`.
-fn take_apart(format: Format, bits: u16) -> (i32, i32) {
-    let bits = u32::from(bits);
-    let field = bits >> format.fraction & ((1 << format.exponent) - 1);
-    let fraction = bits & ((1 << format.fraction) - 1);
-    let magnitude = (fraction | u32::from(field != 0) << format.fraction) as i32;
-    let exponent = if magnitude == 0 { ZERO_EXPONENT } else { field.max(1) as i32 - 1 + format.lowest_exponent() };
-    (if bits >> 15 == 1 { -magnitude } else { magnitude }, exponent)
-}
-
-/// A row of A.
+/// A row of A, or a column of B, taken apart: the value of an input is `significand · 2^(exponent - fraction)`.
+#[derive(Clone, Copy)]
 struct Row {
     significands: [i32; DEPTH],
     exponents: [i32; DEPTH],
@@ -65,6 +55,47 @@ struct Row {
     zero: bool,
 }
 
+impl Row {
+    const ZERO: Row = Row {
+        significands: [0; DEPTH],
+        exponents: [ZERO_EXPONENT; DEPTH],
+        raw: [0; DEPTH],
+        special: false,
+        zero: true,
+    };
+
+    fn new(half: Half, mut raw: [u16; DEPTH], negate: bool) -> Row {
+        // Padding is common.
+        if raw == [0; DEPTH] && !negate {
+            return Row::ZERO;
+        }
+        if negate {
+            raw = raw.map(|x| x ^ 1 << 15);
+        }
+        match half {
+            Half::F16 => Row::of_format::<{ F16.fraction }, { F16.exponent }>(raw),
+            Half::Bf16 => Row::of_format::<{ BF16.fraction }, { BF16.exponent }>(raw),
+        }
+    }
+
+    /// With the format known at compile time, so that all inputs are taken apart at once.
+    fn of_format<const FRACTION: u32, const EXPONENT: u32>(raw: [u16; DEPTH]) -> Row {
+        let format = const { Format { fraction: FRACTION, exponent: EXPONENT } };
+        let mut row = Row { raw, ..Row::ZERO };
+        for (i, &bits) in raw.iter().enumerate() {
+            let bits = u32::from(bits);
+            let field = bits >> FRACTION & ((1 << EXPONENT) - 1);
+            let magnitude = (bits & ((1 << FRACTION) - 1) | u32::from(field != 0) << FRACTION) as i32;
+            row.significands[i] = if bits >> 15 == 1 { magnitude.wrapping_neg() } else { magnitude };
+            let exponent = (field.max(1) as i32).wrapping_add(format.lowest_exponent() - 1);
+            row.exponents[i] = if magnitude == 0 { ZERO_EXPONENT } else { exponent };
+            row.special |= field == (1 << EXPONENT) - 1;
+            row.zero &= magnitude == 0;
+        }
+        row
+    }
+}
+
 /// Columns of B, as many as are computed together; those that B lacks are zero.
 struct Columns {
     significands: [[i32; LANES]; DEPTH],
@@ -72,6 +103,18 @@ struct Columns {
     raw: [[u16; DEPTH]; LANES],
     special: [bool; LANES],
     zero: bool,
+}
+
+impl Columns {
+    fn new(columns: &[Row; LANES]) -> Columns {
+        Columns {
+            significands: std::array::from_fn(|k| columns.each_ref().map(|column| column.significands[k])),
+            exponents: std::array::from_fn(|k| columns.each_ref().map(|column| column.exponents[k])),
+            raw: columns.each_ref().map(|column| column.raw),
+            special: columns.each_ref().map(|column| column.special),
+            zero: columns.iter().all(|column| column.zero),
+        }
+    }
 }
 
 /// The operands of one step: rows of A and columns of B, sixteen inputs each, taken apart once.
@@ -92,46 +135,16 @@ impl Default for Operands {
 impl Operands {
     /// Puts in other operands. `negate` flips the signs of A's and of B's inputs.
     pub fn fill(&mut self, half: Half, a: &[[u16; DEPTH]], b: &[[u16; DEPTH]], negate: [bool; 2]) {
-        let format = half.format();
-        let infinity = format.infinity() as u16;
-        let special = |raw: &[u16; DEPTH]| raw.iter().any(|x| x & infinity == infinity);
-        let signed = |raw: &[u16; DEPTH], negate: bool| raw.map(|x| x ^ u16::from(negate) << 15);
         self.half = half;
         self.a.clear();
-        self.a.extend(a.iter().map(|raw| {
-            let raw = signed(raw, negate[0]);
-            let apart = raw.map(|x| take_apart(format, x));
-            Row {
-                significands: apart.map(|x| x.0),
-                exponents: apart.map(|x| x.1),
-                raw,
-                special: special(&raw),
-                zero: apart.iter().all(|x| x.0 == 0),
-            }
-        }));
+        self.a.extend(a.iter().map(|raw| Row::new(half, *raw, negate[0])));
         self.b.clear();
-        self.b.extend(b.chunks(LANES).map(|columns| {
-            let mut out = Columns {
-                significands: [[0; LANES]; DEPTH],
-                exponents: [[ZERO_EXPONENT; LANES]; DEPTH],
-                raw: [[0; DEPTH]; LANES],
-                special: [false; LANES],
-                zero: true,
-            };
-            // Padding is common.
-            if columns.iter().all(|raw| *raw == [0; DEPTH]) {
-                return out;
+        self.b.extend(b.chunks(LANES).map(|raw| {
+            let mut columns = [Row::ZERO; LANES];
+            for (column, raw) in columns.iter_mut().zip(raw) {
+                *column = Row::new(half, *raw, negate[1]);
             }
-            for (lane, raw) in columns.iter().enumerate() {
-                let raw = signed(raw, negate[1]);
-                for (k, &x) in raw.iter().enumerate() {
-                    (out.significands[k][lane], out.exponents[k][lane]) = take_apart(format, x);
-                    out.zero &= out.significands[k][lane] == 0;
-                }
-                out.raw[lane] = raw;
-                out.special[lane] = special(&raw);
-            }
-            out
+            Columns::new(&columns)
         }));
         self.special = self.b.iter().any(|b| b.special != [false; LANES]);
     }

@@ -2,6 +2,7 @@
 
 use crate::cluster::{Cluster, Stage, Transfer, What};
 use crate::exec::Site;
+use crate::launch::Options;
 use crate::warp::Wait;
 
 /// Who acts in a span.
@@ -93,17 +94,16 @@ fn tracks(spans: &[Span]) -> Vec<(u64, Track)> {
     all
 }
 
-impl std::fmt::Display for Track {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Track {
+    /// A name for people, with the roles that `options` give to warps.
+    fn name(self, options: &Options) -> String {
         match self {
-            Track::Warp(_, warp) => write!(f, "warp {warp}"),
-            Track::Copies(_) => write!(f, "TMA"),
-            Track::TensorCores(_) => write!(f, "tensor cores"),
+            Track::Warp(_, warp) => options.warp(warp),
+            Track::Copies(_) => "TMA".to_string(),
+            Track::TensorCores(_) => "tensor cores".to_string(),
         }
     }
-}
 
-impl Track {
     /// Rank of the block in its cluster.
     pub const fn rank(self) -> usize {
         match self {
@@ -124,9 +124,14 @@ fn class(span: &Span) -> &'static str {
     }
 }
 
+/// A name without the characters that JSON escapes; only those that users give have any.
+fn in_json(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '"' | '\\') && !c.is_control()).collect()
+}
+
 /// The spans as a trace that Perfetto and Chrome open: JSON in the Trace Event Format, one cycle shown as
 /// one microsecond. A cluster's block is a process, a track a thread.
-pub fn to_json(spans: &[Span]) -> String {
+pub fn to_json(spans: &[Span], options: &Options) -> String {
     let tracks = tracks(spans);
     let ranks = spans.iter().map(|span| span.track.rank()).max().unwrap_or(0) as u64 + 1;
     let mut events = Vec::new();
@@ -137,16 +142,15 @@ pub fn to_json(spans: &[Span]) -> String {
             track.rank()
         ));
         events.push(format!(
-            r#"{{"ph":"M","name":"thread_name","pid":{process},"tid":{thread},"args":{{"name":"{track}"}}}}"#
+            r#"{{"ph":"M","name":"thread_name","pid":{process},"tid":{thread},"args":{{"name":"{}"}}}}"#,
+            in_json(&track.name(options))
         ));
     }
     for span in spans {
         let at = (span.cluster, span.track);
         let Some(thread) = tracks.iter().position(|&track| track == at) else { continue };
         let process = span.cluster * ranks + span.track.rank() as u64;
-        // Names hold no character that JSON escapes: they are made from digits, letters and brackets, or
-        // from the names of a launch.
-        let name: String = span.name.chars().filter(|c| !matches!(c, '"' | '\\') && !c.is_control()).collect();
+        let name = in_json(&span.name);
         events.push(format!(
             r#"{{"ph":"X","name":"{name}","cat":"{}","pid":{process},"tid":{thread},"ts":{},"dur":{},"args":{{"ptx line":{}}}}}"#,
             class(span),
@@ -163,7 +167,7 @@ const WIDTH: f64 = 720.0;
 /// Height of a track.
 const ROW: u64 = 22;
 /// Width of the names on the left.
-const MARGIN: u64 = 110;
+const MARGIN: u64 = 130;
 /// What the classes of spans mean.
 const LEGEND: [(&str, &str); 6] = [
     ("runs", "runs"),
@@ -176,7 +180,7 @@ const LEGEND: [(&str, &str); 6] = [
 
 /// The spans as a picture: one row a track, time to the right. It brings its own ground, light or dark as the page
 /// around it asks for.
-pub fn to_svg(spans: &[Span], title: &str) -> String {
+pub fn to_svg(spans: &[Span], options: &Options, title: &str) -> String {
     let tracks = tracks(spans);
     let end = spans.iter().map(|span| span.end).max().unwrap_or(1).max(1);
     let scale = WIDTH / end as f64;
@@ -200,7 +204,8 @@ pub fn to_svg(spans: &[Span], title: &str) -> String {
     for (row, (cluster, track)) in tracks.iter().enumerate() {
         let y = 30 + row as u64 * ROW;
         let several = tracks.iter().any(|other| (other.0, other.1.rank()) != (*cluster, track.rank()));
-        let name = if several { format!("{cluster}.{} {track}", track.rank()) } else { track.to_string() };
+        let name = escape(&track.name(options));
+        let name = if several { format!("{cluster}.{} {name}", track.rank()) } else { name };
         out.push_str(&format!(
             "<text x=\"4\" y=\"{}\">{name}</text><rect class=\"back\" x=\"{MARGIN}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{}\"/>\n",
             y + 14,
@@ -266,11 +271,14 @@ pub fn to_svg(spans: &[Span], title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Role;
 
     #[test]
     fn pictures_hold_every_span() {
         let span =
             |track, name: &str, start, end| Span { cluster: 0, track, name: name.to_string(), start, end, line: 7 };
+        let role = Role { name: "the \"producer\"".to_string(), warps: 4..5 };
+        let options = Options { roles: vec![role], ..Options::default() };
         let spans = [
             span(Track::Warp(0, 4), "runs", 0, 100),
             span(Track::Warp(0, 4), "wait full[0]", 10, 60),
@@ -278,11 +286,13 @@ mod tests {
             span(Track::Copies(0), "load B<0>", 6, 61),
             span(Track::TensorCores(0), "wgmma", 60, 92),
         ];
-        let svg = to_svg(&spans, "a & b");
+        let svg = to_svg(&spans, &options, "a & b");
         assert_eq!(svg.matches("<title>").count(), spans.len());
         assert!(svg.contains("a &amp; b") && svg.contains("B&lt;0&gt;"));
-        let json = to_json(&spans);
+        assert!(svg.contains("warp 4 (the &quot;producer&quot;)"));
+        let json = to_json(&spans, &options);
         assert_eq!(json.matches("\"ph\":\"X\"").count(), spans.len());
         assert_eq!(json.matches("thread_name").count(), 3);
+        assert!(json.contains("warp 4 (the producer)"));
     }
 }

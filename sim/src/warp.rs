@@ -6,6 +6,7 @@
 
 use crate::clock::Knowledge;
 use crate::program::NOWHERE;
+use crate::shared::{ALL_LANES, Lane};
 
 /// One value a lane.
 pub type Lanes = [u64; 32];
@@ -104,6 +105,13 @@ pub struct Warp {
     pub dimension: u32,
     /// Time in its own dimension.
     pub time: u32,
+    /// The time up to which its lanes know of each other's stores.
+    pub met: u32,
+    /// What it knew at its last memory fence, and at the last one that reaches beyond its block: what its relaxed
+    /// stores pass on.
+    pub at_fence: [Knowledge; 2],
+    /// What its relaxed loads were passed: it knows that from the next memory fence on.
+    pub heard: Knowledge,
     /// Number of `wgmma.fence`s executed.
     pub fences: u32,
     /// For each register, `fences + 1` when it was last written by an ordinary instruction.
@@ -150,6 +158,9 @@ impl Warp {
             knowledge,
             dimension,
             time: 1,
+            met: 0,
+            at_fence: Default::default(),
+            heard: Knowledge::default(),
             fences: 0,
             written: vec![0; registers],
             flight: vec![0; registers],
@@ -169,6 +180,22 @@ impl Warp {
     pub fn tick(&mut self) {
         self.time += 1;
         self.knowledge.all.learn(crate::clock::Epoch { dimension: self.dimension, time: self.time });
+    }
+
+    /// The lanes have met at a barrier: each may use what the others stored before.
+    pub fn meet(&mut self) {
+        self.met = self.time;
+        self.tick();
+    }
+
+    /// A lane of the warp as it accesses shared memory now.
+    pub fn lane(&self, lane: usize) -> Lane {
+        Lane { dimension: self.dimension, lane: lane as u8, met: self.met }
+    }
+
+    /// All of its lanes, in an instruction that they execute together.
+    pub fn all_lanes(&self) -> Lane {
+        Lane { lane: ALL_LANES, ..self.lane(0) }
     }
 
     /// Splits path `p`: threads in `taken` go to `target`, the others to the next instruction; they meet

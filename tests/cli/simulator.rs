@@ -46,7 +46,7 @@ fn traces_are_written() {
     let folder = Folder::new();
     folder.run("trace v3 --tile 128x64x64 --stages 2 -o v3.svg").succeeded();
     let svg = std::fs::read_to_string(folder.path("v3.svg")).unwrap();
-    assert!(svg.starts_with("<svg") && svg.contains("warp 4") && svg.contains("load A[0]"));
+    assert!(svg.starts_with("<svg") && svg.contains("warp 4 (producer)") && svg.contains("load A[0]"));
     folder.run("trace v3 --tile 128x64x64 --stages 2 -o v3.json").succeeded();
     let json = std::fs::read(folder.path("v3.json")).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();

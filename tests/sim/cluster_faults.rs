@@ -168,19 +168,21 @@ fn raise_that_lowers() {
 #[test]
 fn stmatrix_off_its_alignment() {
     finds(&[Kind::Misaligned], "is not a multiple of the access's 16 bytes", |t| {
-        let at = t.first("stmatrix");
-        let address = operand(&t.lines[at], 0);
-        t.change(at, &address, &format!("[{}+8]", &address[1..address.len() - 1]));
+        for at in t.all("stmatrix") {
+            let address = operand(&t.lines[at], 0);
+            t.change(at, &address, &format!("[{}+8]", &address[1..address.len() - 1]));
+        }
     });
 }
 
 #[test]
 fn staging_not_swizzled_like_the_map() {
     finds(&[Kind::WrongResult], "elements of C are wrong", |t| {
-        let at = t.all("stmatrix");
-        let (first, second) = (operand(&t.lines[at[0]], 0), operand(&t.lines[at[1]], 0));
-        t.change(at[0], &first, &second);
-        t.change(at[1], &second, &first);
+        for at in t.all("stmatrix").chunks_exact(2) {
+            let (first, second) = (operand(&t.lines[at[0]], 0), operand(&t.lines[at[1]], 0));
+            t.change(at[0], &first, &second);
+            t.change(at[1], &second, &first);
+        }
     });
 }
 
@@ -206,5 +208,14 @@ fn rows_of_c_and_columns_swapped() {
                 .expect("two coordinates");
             t.change(at, &format!("{{{x}, {y}}}"), &format!("{{{y}, {x}}}"));
         }
+    });
+}
+
+#[test]
+fn tiles_computed_by_two_clusters() {
+    // The result is right all the same.
+    finds(&[Kind::Race], "a bulk store overwrites C+", |t| {
+        let at = t.first("%nctaid.x");
+        t.change(at, "%nctaid.x", "2");
     });
 }

@@ -63,9 +63,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(sim::gemm::Error::Finding)?;
     let (m, n, k) = shape;
     let text = if picture {
-        sim::trace::to_svg(&outcome.spans, &format!("{} on {m}×{n}×{k}", config.entry))
+        sim::trace::to_svg(&outcome.spans, &options, &format!("{} on {m}×{n}×{k}", config.entry))
     } else {
-        sim::trace::to_json(&outcome.spans)
+        sim::trace::to_json(&outcome.spans, &options)
     };
     std::fs::write(&arguments.out, text).map_err(|source| Error::File {
         action: "write",

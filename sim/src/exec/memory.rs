@@ -2,10 +2,12 @@
 
 use ptx::ast::*;
 
+use super::global::Order;
 use super::{Exec, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Site, extend, low_bits};
+use crate::clock::Epoch;
 use crate::cluster::{Cluster, Flow, What};
 use crate::report::Kind;
-use crate::shared::{Proxy, Reader, Writer};
+use crate::shared::{Lane, Proxy, Reader, Writer};
 use crate::tensor_core::{DEPTH, Half};
 use crate::warp::Lanes;
 
@@ -83,6 +85,12 @@ impl Cluster<'_> {
         Site { mask: path.map_or(site.mask, |path| path.mask), ..site }
     }
 
+    /// What a warp's writes are known by now.
+    fn epoch(&self, site: Site) -> Epoch {
+        let warp = &self.blocks[site.b].warps[site.w];
+        Epoch { dimension: warp.dimension, time: warp.time }
+    }
+
     /// The reader that ordinary loads of a warp are now.
     fn reader(&mut self, site: Site) -> Reader {
         let warp = &self.blocks[site.b].warps[site.w];
@@ -92,7 +100,7 @@ impl Cluster<'_> {
             self.blocks[site.b].warps[site.w].last_read = (site.pc, time, action);
         }
         let action = self.blocks[site.b].warps[site.w].last_read.2;
-        Reader { epoch: crate::clock::Epoch { dimension, time }, action }
+        Reader { epoch: Epoch { dimension, time }, action }
     }
 
     /// The number of the writer that ordinary stores of a warp are now.
@@ -101,21 +109,26 @@ impl Cluster<'_> {
         let (dimension, time, last) = (warp.dimension, warp.time, warp.last_write);
         if (last.0, last.1) != (site.pc, time) {
             let action = self.action(self.whole_path(site).event(What::Store));
-            let epoch = Some(crate::clock::Epoch { dimension, time });
+            let epoch = Some(Epoch { dimension, time });
             let number = self.accesses.writer(Writer { epoch, proxy: Proxy::Generic, action });
             self.blocks[site.b].warps[site.w].last_write = (site.pc, time, number);
         }
         self.blocks[site.b].warps[site.w].last_write.2
     }
 
-    /// Reads shared memory for an ordinary load.
-    fn read_shared(&mut self, site: Site, block: usize, address: u32, out: &mut [u8], checked: bool) -> Exec<()> {
+    /// The lane of an access that is checked: acquiring, releasing and volatile ones order others instead.
+    fn weak_lane(&self, site: Site, lane: usize, order: Order) -> Option<Lane> {
+        order.is_weak().then(|| self.blocks[site.b].warps[site.w].lane(lane))
+    }
+
+    /// Reads shared memory for an ordinary load of `lane`, or for what needs no check.
+    fn read_shared(&mut self, site: Site, block: usize, address: u32, out: &mut [u8], lane: Option<Lane>) -> Exec<()> {
         self.reach(site, block, address, out.len())?;
-        if checked {
+        if lane.is_some() {
             let reader = self.reader(site);
             let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
             let shared = &mut self.blocks[block].shared;
-            let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, Proxy::Generic);
+            let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, lane);
             self.blocks[site.b].warps[site.w].knowledge = knowledge;
             result.map_err(|conflict| {
                 self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "an ordinary load")
@@ -125,15 +138,15 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Writes shared memory for an ordinary store.
-    fn write_shared(&mut self, site: Site, block: usize, address: u32, bytes: &[u8], checked: bool) -> Exec<()> {
+    /// Writes shared memory for an ordinary store of `lane`, or for what needs no check.
+    fn write_shared(&mut self, site: Site, block: usize, address: u32, bytes: &[u8], lane: Option<Lane>) -> Exec<()> {
         self.reach(site, block, address, bytes.len())?;
         let writer = self.writer(site);
-        if checked {
-            let warp = &self.blocks[site.b].warps[site.w];
-            let knowledge = warp.knowledge.clone();
+        if lane.is_some() {
+            let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
             let shared = &mut self.blocks[block].shared;
-            let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, Proxy::Generic);
+            let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, lane);
+            self.blocks[site.b].warps[site.w].knowledge = knowledge;
             result.map_err(|conflict| {
                 self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "an ordinary store")
             })?;
@@ -146,7 +159,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         space: Space,
-        order: Semantics,
+        order: Order,
         ty: Type,
         dst: &[Option<Reg>],
         address: &Address,
@@ -156,6 +169,8 @@ impl Cluster<'_> {
         let bytes = size * dst.len();
         let mut values = vec![[0u64; 32]; dst.len()];
         let mut buffer = [0u8; 16];
+        // Lanes often look at the same word: once is enough.
+        let mut acquired = None;
         // A symbol's address is in its own space already.
         let space = match address.base {
             Operand::Address(Symbol::Param(_), _) => Space::Param,
@@ -167,11 +182,16 @@ impl Cluster<'_> {
             match self.target(one, space, addresses[lane])? {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    self.read_shared(one, block, at, &mut buffer[..bytes], order == Semantics::Weak)?;
+                    let weak = self.weak_lane(one, lane, order);
+                    self.read_shared(one, block, at, &mut buffer[..bytes], weak)?;
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut buffer[..bytes]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    if acquired.replace(at) != Some(at) {
+                        self.acquire_global(one, at, order);
+                    }
+                    self.check_global(one, at, bytes, !order.is_weak())?;
                 }
                 Target::Param(at) => {
                     let params = &self.cx.params;
@@ -201,7 +221,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         space: Space,
-        order: Semantics,
+        order: Order,
         ty: Type,
         address: &Address,
         src: &[Operand],
@@ -212,6 +232,7 @@ impl Cluster<'_> {
         let size = ty.bytes() as usize;
         let bytes = size * src.len();
         let mut buffer = [0u8; 16];
+        let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
         for lane in site.lanes() {
             let one = site.lane(lane);
             for (i, value) in values.iter().enumerate() {
@@ -220,12 +241,16 @@ impl Cluster<'_> {
             self.check_alignment(one, addresses[lane], bytes as u64)?;
             match self.target(one, space, addresses[lane])? {
                 Target::Shared(block, at) => {
-                    self.write_shared(one, block, at, &buffer[..bytes], order == Semantics::Weak)?;
+                    let weak = self.weak_lane(one, lane, order);
+                    self.write_shared(one, block, at, &buffer[..bytes], weak)?;
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.write(at, &buffer[..bytes]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    let number = *number.get_or_insert_with(|| self.global_write(path, epoch, !order.is_weak()));
+                    self.note_global(one, at, bytes, number, "an ordinary store")?;
+                    self.release_global(one, at, order);
                 }
                 Target::Param(_) => {
                     return Err(self.fault(Kind::OutOfBounds, one, "parameters are read-only".to_string()));
@@ -235,19 +260,18 @@ impl Cluster<'_> {
         Ok(Flow::Next)
     }
 
-    /// An acquiring load learns what the releasing stores to its word knew. Relaxed and volatile accesses
-    /// count as such, since a fence beside them gives the same order.
-    fn acquire_word(&mut self, site: Site, block: usize, address: u32, order: Semantics) {
-        if order != Semantics::Weak
+    /// The acquiring side of an operation on a word of shared memory.
+    fn acquire_word(&mut self, site: Site, block: usize, address: u32, order: Order) {
+        if !order.is_weak()
             && let Some(word) = self.blocks[block].words.get(&(address & !3)).cloned()
         {
-            self.blocks[site.b].warps[site.w].knowledge.join(&word);
+            self.is_passed(site, order, &word);
         }
     }
 
-    fn release_word(&mut self, site: Site, block: usize, address: u32, order: Semantics) {
-        if order != Semantics::Weak {
-            let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
+    /// The releasing side.
+    fn release_word(&mut self, site: Site, block: usize, address: u32, order: Order) {
+        if let Some(knowledge) = self.passes_on(site, order, false) {
             self.blocks[block].words.entry(address & !3).or_default().join(&knowledge);
             self.blocks[site.b].warps[site.w].tick();
         }
@@ -258,7 +282,7 @@ impl Cluster<'_> {
         &mut self,
         site: Site,
         op: AtomicOp,
-        order: Semantics,
+        order: Order,
         space: Space,
         ty: Type,
         dst: Option<Reg>,
@@ -272,6 +296,7 @@ impl Cluster<'_> {
         let second = compare.map_or([0; 32], |operand| self.value(site.b, site.w, operand));
         let size = ty.bytes() as usize;
         let mut old = [0u64; 32];
+        let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
         for lane in site.lanes() {
             let one = site.lane(lane);
             self.check_alignment(one, addresses[lane], size as u64)?;
@@ -280,11 +305,12 @@ impl Cluster<'_> {
             match target {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    self.read_shared(one, block, at, &mut word[..size], false)?;
+                    self.read_shared(one, block, at, &mut word[..size], None)?;
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut word[..size]);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    self.acquire_global(one, at, order);
                 }
                 Target::Param(_) => {
                     return Err(self.fault(Kind::OutOfBounds, one, "parameters are read-only".to_string()));
@@ -296,12 +322,15 @@ impl Cluster<'_> {
             let bytes = &new.to_le_bytes()[..size];
             match target {
                 Target::Shared(block, at) => {
-                    self.write_shared(one, block, at, bytes, false)?;
+                    self.write_shared(one, block, at, bytes, None)?;
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.write(at, bytes);
                     result.map_err(|why| self.fault(Kind::OutOfBounds, one, why.to_string()))?;
+                    let number = *number.get_or_insert_with(|| self.global_write(path, epoch, true));
+                    self.note_global(one, at, size, number, "an atomic operation")?;
+                    self.release_global(one, at, order);
                 }
                 Target::Param(_) => {}
             }
@@ -314,6 +343,7 @@ impl Cluster<'_> {
 
     pub fn load_matrix(&mut self, site: Site, transpose: bool, dst: &[Reg], address: &Address) -> Exec<Flow> {
         self.aligned(site)?;
+        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
         let addresses = self.address(site.b, site.w, address);
         for (matrix, dst) in dst.iter().enumerate() {
             // Threads 8·i to 8·i+7 hold the addresses of the rows of matrix i.
@@ -323,7 +353,7 @@ impl Cluster<'_> {
                 let one = site.lane(lane);
                 self.check_alignment(one, addresses[lane], 16)?;
                 match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.read_shared(one, block, at, bytes, true)?,
+                    Target::Shared(block, at) => self.read_shared(one, block, at, bytes, lanes)?,
                     _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
                 }
             }
@@ -346,6 +376,7 @@ impl Cluster<'_> {
     pub fn store_matrix(&mut self, site: Site, transpose: bool, address: &Address, src: &[Operand]) -> Exec<Flow> {
         self.aligned(site)?;
         self.progress += 1;
+        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
         let addresses = self.address(site.b, site.w, address);
         for (matrix, src) in src.iter().enumerate() {
             let value = self.value(site.b, site.w, src);
@@ -365,7 +396,7 @@ impl Cluster<'_> {
                 let one = site.lane(lane);
                 self.check_alignment(one, addresses[lane], 16)?;
                 match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.write_shared(one, block, at, bytes, true)?,
+                    Target::Shared(block, at) => self.write_shared(one, block, at, bytes, lanes)?,
                     _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
                 }
             }

@@ -1,5 +1,6 @@
 //! Execution of instructions: dispatch, registers, arithmetic and control flow.
 
+mod global;
 mod memory;
 mod sync;
 mod tma;
@@ -12,6 +13,7 @@ use crate::cluster::{Cluster, Event, Flow, What};
 use crate::program::Function;
 use crate::report::{Finding, Kind};
 use crate::warp::{Lanes, Wait, lanes};
+use global::Order;
 
 /// Result of executing.
 pub(crate) type Exec<T> = Result<T, Box<Finding>>;
@@ -208,14 +210,15 @@ impl<'a> Cluster<'a> {
                 });
                 self.set_pred(site, *dst, result);
             }
-            Op::Load { space, order, ty, dst, address, .. } => {
-                return self.load(site, *space, *order, *ty, dst, address);
+            Op::Load { space, order, scope, ty, dst, address } => {
+                return self.load(site, *space, Order::new(*order, *scope), *ty, dst, address);
             }
-            Op::Store { space, order, ty, address, src, .. } => {
-                return self.store(site, *space, *order, *ty, address, src);
+            Op::Store { space, order, scope, ty, address, src } => {
+                return self.store(site, *space, Order::new(*order, *scope), *ty, address, src);
             }
-            Op::Atomic { op, order, space, ty, dst, address, a, b: compare, .. } => {
-                return self.atomic(site, *op, *order, *space, *ty, *dst, address, a, compare.as_ref());
+            Op::Atomic { op, order, scope, space, ty, dst, address, a, b: compare } => {
+                let order = Order::new(*order, Some(*scope));
+                return self.atomic(site, *op, order, *space, *ty, *dst, address, a, compare.as_ref());
             }
             Op::Prefetch { .. } | Op::GridDependencyWait | Op::GridDependencyLaunch => {}
             Op::CreatePolicy { dst } => self.set(site, *dst, &[0; 32]),
@@ -240,7 +243,10 @@ impl<'a> Cluster<'a> {
             Op::BarrierArrive { id, count, aligned } => return self.barrier_arrive(site, id, count, *aligned),
             Op::WarpSync { mask } => {
                 let members = self.value(b, w, mask)[site.first()] as u32;
-                return self.together(site, members, |_, _| Ok(()));
+                return self.together(site, members, |cluster, site| {
+                    cluster.blocks[site.b].warps[site.w].meet();
+                    Ok(())
+                });
             }
             Op::ClusterArrive { order, aligned } => return self.cluster_arrive(site, *order, *aligned),
             Op::ClusterWait { aligned } => return self.cluster_wait(site, *aligned),

@@ -2,6 +2,7 @@
 
 use ptx::ast::*;
 
+use super::global::beyond_the_cluster;
 use super::memory::Target;
 use super::{Exec, Site};
 use crate::clock::{Epoch, Knowledge};
@@ -26,7 +27,17 @@ impl Cluster<'_> {
                 space != Space::Global
             }
             Fence::MbarrierInit => true,
-            Fence::Memory { .. } | Fence::ProxyAlias => false,
+            Fence::Memory { scope, .. } => {
+                let heard = std::mem::take(&mut warp.heard);
+                warp.knowledge.join(&heard);
+                warp.at_fence[0] = warp.knowledge.clone();
+                if beyond_the_cluster(scope) {
+                    warp.at_fence[1] = warp.knowledge.clone();
+                }
+                warp.tick();
+                false
+            }
+            Fence::ProxyAlias => false,
         };
         if publishes {
             // What this warp initialised so far is visible now.
@@ -139,7 +150,9 @@ impl Cluster<'_> {
             return Ok(Flow::Wait(Wait::Named { id, generation }));
         }
         let released = self.blocks[site.b].named[id].released.clone();
-        self.blocks[site.b].warps[site.w].knowledge.join(&released);
+        let warp = &mut self.blocks[site.b].warps[site.w];
+        warp.knowledge.join(&released);
+        warp.meet();
         Ok(Flow::Next)
     }
 
@@ -203,6 +216,7 @@ impl Cluster<'_> {
         let released = self.barrier.released.clone();
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.knowledge.join(&released);
+        warp.meet();
         let rest = arrived & !site.mask;
         warp.cluster_arrival = (rest != 0).then_some((generation, rest));
         self.note(What::ClusterPass { generation }, site.b, site.w, site.mask, site.pc);
@@ -272,9 +286,10 @@ impl Cluster<'_> {
             }
             // Copies may still be on their way to these bytes, or a wgmma may read them.
             let writer = self.writer(one);
-            let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
+            let warp = &self.blocks[site.b].warps[site.w];
+            let (knowledge, by) = (warp.knowledge.clone(), Some(warp.lane(lane)));
             let shared = &mut self.blocks[block].shared;
-            let result = shared.write(&self.accesses, address, 8, writer, &knowledge, crate::shared::Proxy::Generic);
+            let result = shared.write(&self.accesses, address, 8, writer, &knowledge, by);
             result.map_err(|conflict| {
                 self.conflict((site.b, site.w, one.mask, site.pc), block, conflict, true, "mbarrier.init")
             })?;
@@ -487,7 +502,9 @@ impl Cluster<'_> {
                 passed |= 1 << lane;
                 if barrier.phase > 0 {
                     let (released, phase) = (barrier.released.clone(), barrier.phase - 1);
-                    self.blocks[site.b].warps[site.w].knowledge.join(&released);
+                    let warp = &mut self.blocks[site.b].warps[site.w];
+                    warp.knowledge.join(&released);
+                    warp.meet();
                     self.note(What::Pass { block, address, phase }, site.b, site.w, site.mask, site.pc);
                 }
             }

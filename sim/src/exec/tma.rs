@@ -23,6 +23,14 @@ struct Load {
     what: (usize, [i32; 2]),
 }
 
+/// Bytes that a store writes of a row of which `bytes` bytes from `skip` on lie in the tensor.
+///
+/// Whole chunks of 16 bytes are written, the last one of a row too: seen on an H200, where a store into rows of 130
+/// elements, 136 apart, wrote elements 130 to 135.
+fn whole_chunks(skip: u64, bytes: u64) -> u64 {
+    (skip + bytes).next_multiple_of(16) - skip
+}
+
 impl Cluster<'_> {
     pub fn bulk(&mut self, site: Site, bulk: &Bulk) -> Exec<Flow> {
         match bulk {
@@ -208,7 +216,7 @@ impl Cluster<'_> {
         let writer = self.accesses.writer(Writer { epoch: None, proxy: Proxy::Async, action });
         let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
         let shared = &mut self.blocks[block].shared;
-        let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, Proxy::Async);
+        let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, None);
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.knowledge = knowledge;
         result.map_err(|conflict| {
@@ -257,7 +265,8 @@ impl Cluster<'_> {
     fn bulk_thread(&mut self, site: Site, lane: usize) -> &mut BulkThread {
         if !self.blocks[site.b].bulk.contains_key(&(site.w, lane)) {
             let dimension = self.dimension();
-            let thread = BulkThread { dimension, groups: vec![[0, 0]], ..BulkThread::default() };
+            let written = self.dimension();
+            let thread = BulkThread { dimension, written, groups: vec![[0, 0]], ..BulkThread::default() };
             self.blocks[site.b].bulk.insert((site.w, lane), thread);
         }
         self.blocks[site.b].bulk.get_mut(&(site.w, lane)).expect("it was inserted above")
@@ -275,15 +284,17 @@ impl Cluster<'_> {
         let group = thread.groups.len() - 1;
         thread.groups[group] = [thread.groups[group][0] + 1, thread.groups[group][1] + 1];
         thread.open += 1;
-        let epoch = Epoch { dimension: thread.dimension, time: group as u32 + 1 };
-        let reader = Reader { epoch, action };
+        let time = group as u32 + 1;
+        let reader = Reader { epoch: Epoch { dimension: thread.dimension, time }, action };
+        let written = Epoch { dimension: thread.written, time };
         let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
         let shared = &mut self.blocks[block].shared;
-        let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, Proxy::Async);
+        let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, None);
         result.map_err(|conflict| {
             self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "a bulk store")
         })?;
         self.note(event.what, site.b, site.w, site.mask, site.pc);
+        self.copy_writes(site, &remote, bytes, written)?;
         let start = self.path(site).time;
         self.start_transfer(Transfer {
             stage: Stage::StoreRead,
@@ -305,16 +316,37 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// Notes what a bulk store will write to global memory.
+    fn copy_writes(&mut self, site: Site, remote: &Remote, bytes: u32, epoch: Epoch) -> Exec<()> {
+        let mut areas = Vec::new();
+        match remote {
+            Remote::Tensor { map, at } => self.cx.maps[*map].2.rows(at, |_, address, skip, bytes| {
+                if bytes > 0 {
+                    areas.push((address, whole_chunks(skip, bytes)));
+                }
+            }),
+            Remote::Global { address } => areas.push((*address, u64::from(bytes))),
+        }
+        let number = self.global_write(site, epoch, false);
+        for (address, bytes) in areas {
+            self.note_global(site, address, bytes as usize, number, "a bulk store")?;
+        }
+        Ok(())
+    }
+
     fn bulk_wait(&mut self, site: Site, pending: usize, read: bool) -> Flow {
         for lane in site.lanes() {
             let Some(thread) = self.blocks[site.b].bulk.get(&(site.w, lane)) else { continue };
             let target = (thread.groups.len() - 1).saturating_sub(pending);
-            let dimension = thread.dimension;
+            let (dimension, written) = (thread.dimension, thread.written);
             if !thread.groups[..target].iter().all(|group| group[0] == 0 && (read || group[1] == 0)) {
                 return Flow::Wait(Wait::Bulk { lane, groups: target, read });
             }
             let warp = &mut self.blocks[site.b].warps[site.w];
             warp.knowledge.all.learn(Epoch { dimension, time: target as u32 });
+            if !read {
+                warp.knowledge.all.learn(Epoch { dimension: written, time: target as u32 });
+            }
         }
         Flow::Next
     }
@@ -436,9 +468,7 @@ impl Cluster<'_> {
             Remote::Tensor { map, at } => self.cx.maps[*map].2.rows(at, |offset, address, skip, bytes| {
                 let start = (offset + skip) as usize;
                 if bytes > 0 {
-                    // Whole chunks of 16 bytes are written, the last one of a row too: seen on an H200, where a
-                    // store into rows of 130 elements, 136 apart, wrote elements 130 to 135.
-                    let whole = (skip + bytes).next_multiple_of(16) - skip;
+                    let whole = whole_chunks(skip, bytes);
                     failed =
                         failed.take().or(memory.write(address, &transfer.data[start..start + whole as usize]).err());
                 }

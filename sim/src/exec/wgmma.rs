@@ -339,7 +339,7 @@ impl Cluster<'_> {
         }
         let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
         let shared = &mut self.blocks[site.b].shared;
-        let result = shared.read_pieces(&mut self.accesses, &chunks, reader, &knowledge, Proxy::Async, writers);
+        let result = shared.read_pieces(&mut self.accesses, &chunks, reader, &knowledge, writers);
         self.blocks[site.b].warps[site.w].knowledge = knowledge;
         let first = chunks[0];
         self.scratch.chunks = chunks;
