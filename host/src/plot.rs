@@ -159,8 +159,11 @@ fn titles(arm: &ArmResults) -> [String; 3] {
     let Some(config) = kernels::catalogue::by_entry(entry) else {
         return [arm.name.clone(), String::new(), String::new()];
     };
-    // An arm that is named by its entry would repeat what the other lines say.
-    let name = if arm.name == config.entry { config.kernel.name() } else { &arm.name };
+    // An arm that is named by its entry would repeat what the other lines say; a band may follow.
+    let name = match arm.name.strip_prefix(config.entry) {
+        Some(band) => format!("{}{band}", config.kernel.name()),
+        None => arm.name.clone(),
+    };
     let tile = format!("{}×{}×{}", config.tile.m, config.tile.n, config.tile.k);
     let mut stages = format!("{} stage{}", config.stages, if config.stages == 1 { "" } else { "s" });
     if config.cluster.blocks() > 1 {
@@ -169,7 +172,7 @@ fn titles(arm: &ArmResults) -> [String; 3] {
     if config.splits > 1 {
         stages += &format!(", K in {}", config.splits);
     }
-    [name.to_owned(), tile, stages]
+    [name, tile, stages]
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -343,6 +346,14 @@ mod tests {
         for part in ["f16 8192×8192×8192", "peak 989", "\nv3\n", "128×128×64", "2 stages", ", 0.800"] {
             assert!(svg.contains(part), "{part:?} is missing in\n{svg}");
         }
+    }
+
+    #[test]
+    fn bands_are_named() {
+        let mut results = example();
+        results.shapes[0].arms[0].facts.insert("entry".to_owned(), "v3_f16_128x128x64_s2".into());
+        results.shapes[0].arms[0].name.push_str("@40");
+        assert!(svg(&[results], &Choice::default()).unwrap().contains("\nv3@40\n"));
     }
 
     #[test]

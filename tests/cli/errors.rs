@@ -69,7 +69,7 @@ fn options_that_do_not_exist_or_do_not_go_together() {
         ("--random 8 --type f64", "f16, bf16"),
         ("--random 8 --kernel v99", "v3"),
         ("--random 8 --tile 128", "128x128x64"),
-        ("--random 8 --tile 128x96x64", "--tile 128x128x64"),
+        ("--random 8 --tile 128x120x64", "--tile 128x128x64"),
         ("--random 8 --kernel v3 --stages 99", "--stages 7"),
         ("--random 8 --kernel v3 --tile 256x256x64", "512 accumulator registers"),
         ("--random 8 --kernel ceiling", "computes no product"),

@@ -103,10 +103,10 @@ fn row(arm: &ArmResults, measured: &Measurement) -> Vec<String> {
     ]
 }
 
-/// The arm's name, and after it the kernel that it stands for.
+/// The arm's name, and after it the kernel that it stands for where the name does not say so.
 pub(super) fn title(arm: &ArmResults) -> String {
     match arm.facts.get("entry").and_then(|entry| entry.as_str()) {
-        Some(entry) if entry != arm.name => format!("{}: {entry}", arm.name),
+        Some(entry) if !arm.name.starts_with(entry) => format!("{}: {entry}", arm.name),
         _ => arm.name.clone(),
     }
 }

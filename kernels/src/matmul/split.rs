@@ -91,10 +91,12 @@ mod device {
         let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
         let (tile_row, tile_column) = banded(sreg::block_x() / SPLITS as u32, tiles_m, tiles_n, band);
         let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
+        // ANCHOR: part
         let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
         let all_k_tiles = k.div_ceil(tile.k as u32);
         let part = |rank: u32| (all_k_tiles as u64 * rank as u64 / SPLITS as u64) as u32;
         let (first, k_tiles) = (part(rank), part(rank + 1) - part(rank));
+        // ANCHOR_END: part
 
         let thread = sreg::thread();
         if thread == 0 {
@@ -167,6 +169,7 @@ mod device {
                     });
                 }
             } else {
+                // ANCHOR: partial
                 unroll!(FRAGMENT in 0..FRAGMENTS => {
                     unroll_wide!(OCTET in 0..N / 8 => {
                         // SAFETY: the exchange area has 16 bytes for each octet of each thread.
@@ -176,9 +179,11 @@ mod device {
                         }
                     });
                 });
+                // ANCHOR_END: partial
             }
         }
 
+        // ANCHOR: exchange
         if SPLITS > 1 {
             // SAFETY: all threads of the cluster come here, and again at the end. In between the partial sums of
             // all blocks are written and stay; each warpgroup stores its own slice.
@@ -204,6 +209,7 @@ mod device {
                 cluster::sync();
             }
         }
+        // ANCHOR_END: exchange
     }
 }
 

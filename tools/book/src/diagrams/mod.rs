@@ -7,6 +7,7 @@ mod order;
 mod phases;
 mod ring;
 mod roles;
+mod split;
 mod swizzle;
 mod tiles;
 mod toolchain;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("phases.svg", phases::draw()),
         ("ring.svg", ring::draw()),
         ("roles.svg", roles::draw()),
+        ("split.svg", split::draw()),
         ("swizzle.svg", swizzle::one()),
         ("swizzles.svg", swizzle::all()),
         ("tile-order.svg", order::draw()),
