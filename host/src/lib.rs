@@ -22,7 +22,7 @@
 //! ```
 //!
 //! [`problem`] has every rule that a product must keep, [`select`] chooses a row of the kernel catalogue,
-//! [`tune`] measures which row is fastest and remembers it, and [`npy`] reads and writes matrices.
+//! with the cost [`model`] where it is free to, [`tune`] measures which row is fastest and remembers it, and [`npy`] reads and writes matrices.
 
 pub mod bench;
 pub mod check;
@@ -35,6 +35,7 @@ pub mod element;
 pub mod error;
 mod files;
 pub mod matrix;
+pub mod model;
 pub mod modules;
 pub mod npy;
 pub mod plot;

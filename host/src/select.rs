@@ -6,6 +6,10 @@ use std::str::FromStr;
 use kernels::catalogue::{COMPILED, Cluster, Config, Element as Kind, Kernel, REFUSED, Tile};
 
 use crate::error::{Error, Result};
+use crate::model;
+
+/// M, N and K that stand for the product where none is known yet: one that fills any device.
+pub const LARGE: [usize; 3] = [8192; 3];
 
 /// How many configurations an error proposes.
 const PROPOSALS: usize = 3;
@@ -26,6 +30,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether it names no more than a kernel, and so leaves the configuration open.
+    pub fn is_open(&self) -> bool {
+        *self == Request { kernel: self.kernel, ..Request::default() }
+    }
+
     fn matches(&self, config: &Config) -> bool {
         // A kernel that does not multiply is for those who ask for it by name.
         self.kernel.map_or(config.kernel.loads(), |kernel| kernel == config.kernel)
@@ -59,6 +68,15 @@ impl fmt::Display for Request {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         f.write_str(&parts.join(", "))
     }
+}
+
+/// What to launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Selection {
+    /// The row of the catalogue.
+    pub config: &'static Config,
+    /// Rows of tiles, or of clusters of them, that are taken together, where not the catalogue's number.
+    pub band: Option<u32>,
 }
 
 /// A kernel, its tile, its stages, its cluster and its splits.
@@ -116,8 +134,9 @@ impl When {
     }
 }
 
-/// What is launched where nothing else is asked for: the first line whose condition holds and whose kernel is
-/// the one asked for, if one is. From `benches/results/h200-f16-shapes.json`.
+/// What is launched where the [`model`] does not choose, for it does not know the kernel or more than a kernel is
+/// asked for: what is left open is taken from the first line whose condition holds and whose kernel is the one
+/// asked for, if one is. From `benches/results/h200-f16-shapes.json`.
 const DEFAULTS: &[Default] = &[
     line(When::Columns(64), Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
     line(When::Tiles(264), Kernel::Persistent, [128, 256, 64], 3, Cluster::ONE),
@@ -140,14 +159,20 @@ const fn line(when: When, kernel: Kernel, [m, n, k]: [usize; 3], stages: usize, 
     Default { when, choice: Choice { kernel, tile: Tile { m, n, k }, stages, cluster, splits: 1 } }
 }
 
-/// The configuration to launch for a C of `m`×`n`: exactly what `request` asks for, and what it leaves
-/// open as near as possible to the default for that shape. A kernel that computes no product is only chosen
-/// by its name.
+/// What to launch for C = A·Bᵀ of M×N×K: exactly what `request` asks for. Where it names no more than a kernel, the
+/// [`model`] chooses the configuration if it knows the kernel; else what is left open is as near as possible to the
+/// default for that shape. A kernel that computes no product is only chosen by its name.
 ///
 /// # Errors
 /// When nothing that is compiled matches: [`Error::RefusedConfig`] with the reason when the catalogue
 /// names it, else [`Error::UnknownConfig`] with the nearest that exist.
-pub fn select(element: Kind, [m, n]: [usize; 2], request: &Request) -> Result<&'static Config> {
+pub fn select(element: Kind, sizes: [usize; 3], request: &Request) -> Result<Selection> {
+    if request.is_open()
+        && let Some(pick) = model::choose(element, request.kernel, sizes)
+    {
+        return Ok(Selection { config: pick.candidate.config, band: Some(pick.candidate.band) });
+    }
+    let [m, n, _] = sizes;
     let holds =
         |line: &&Default| line.when.holds(m, n) && request.kernel.is_none_or(|kernel| kernel == line.choice.kernel);
     let default = DEFAULTS.iter().find(holds).unwrap_or(&DEFAULTS[0]);
@@ -163,7 +188,7 @@ pub fn select(element: Kind, [m, n]: [usize; 2], request: &Request) -> Result<&'
     };
     let compiled = nearest(COMPILED);
     if let Some(config) = compiled.iter().find(|config| request.matches(config)) {
-        return Ok(config);
+        return Ok(Selection { config, band: None });
     }
     let names = |configs: &[&Config]| configs.iter().take(PROPOSALS).map(|config| options(config)).collect();
     let refused = nearest(REFUSED).into_iter().find(|config| request.matches(config));
@@ -290,7 +315,8 @@ mod tests {
                 cluster: Some(config.cluster),
                 splits: Some(config.splits),
             };
-            assert_eq!(select(config.element, [1000; 2], &request).unwrap(), config);
+            let selected = select(config.element, [1000; 3], &request).unwrap();
+            assert_eq!(selected, Selection { config, band: None });
         }
     }
 
@@ -317,20 +343,38 @@ mod tests {
 
     #[test]
     fn defaults_follow_the_size_and_form_of_c() {
-        let entry = |m, n| select(Kind::F16, [m, n], &Request::default()).unwrap().entry;
-        assert_eq!(entry(1797, 10), "v3_f16_128x64x64_s4");
-        assert_eq!(entry(1_000_000, 64), "v3_f16_128x64x64_s4");
-        assert_eq!(entry(512, 512), "v3_f16_128x64x64_s4");
-        assert_eq!(entry(2048, 2048), "persistent_f16_128x256x64_s4_c1x1");
-        assert_eq!(entry(8192, 8192), "persistent_f16_128x256x64_s4_c2x1");
+        let entry =
+            |kernel, m, n| select(Kind::F16, [m, n, 64], &request(Some(kernel), None, None)).unwrap().config.entry;
+        assert_eq!(entry("v4", 1797, 10), "v4_f16_128x64x64_s4");
+        assert_eq!(entry("v4", 1000, 1000), "v4_f16_128x192x64_s4");
+        assert_eq!(entry("v3", 1_000_000, 64), "v3_f16_128x64x64_s4");
+        assert_eq!(entry("v3", 512, 512), "v3_f16_128x64x64_s4");
+        assert_eq!(entry("v3", 2048, 1024), "v3_f16_128x128x64_s2");
+    }
+
+    #[test]
+    fn the_model_chooses_where_no_more_than_a_kernel_is_named() {
+        for sizes in [[1797, 10, 64], [64, 8192, 8192], [8192; 3]] {
+            for kernel in [None, Some(Kernel::Split), Some(Kernel::Persistent)] {
+                for element in Kind::ALL {
+                    let pick = model::choose(element, kernel, sizes).unwrap().candidate;
+                    let selected = select(element, sizes, &Request { kernel, ..Request::default() }).unwrap();
+                    assert_eq!(selected, Selection { config: pick.config, band: Some(pick.band) });
+                    assert!(kernel.is_none_or(|kernel| kernel == selected.config.kernel));
+                }
+            }
+        }
+        let selected = select(Kind::F16, [64, 8192, 8192], &request(Some("v5"), None, None)).unwrap();
+        assert_eq!((selected.config.kernel, selected.band), (Kernel::V5, None));
     }
 
     #[test]
     fn what_is_left_open_stays_near_the_default() {
-        let config = select(Kind::F16, [4096; 2], &request(Some("v3"), None, Some(3))).unwrap();
+        let config = select(Kind::F16, [4096; 3], &request(Some("v3"), None, Some(3))).unwrap().config;
         assert_eq!(config.entry, "v3_f16_128x128x64_s3");
-        let config = select(Kind::Bf16, [4096; 2], &request(None, Some("128x64x32"), None)).unwrap();
-        assert_eq!(config.entry, "v3_bf16_128x64x32_s4");
+        let config = select(Kind::Bf16, [4096; 3], &request(None, Some("128x64x32"), None)).unwrap().config;
+        // As many stages as the default, and the first of the kernels that have such a tile.
+        assert_eq!(config.entry, "v2_bf16_128x64x32_s4");
     }
 
     #[test]
@@ -338,7 +382,7 @@ mod tests {
         for (text, cluster) in [("1x1", Cluster::ONE), ("2x1", Cluster { m: 2, n: 1 })] {
             let asked = request(Some("persistent"), Some("128x256x64"), None);
             let asked = Request { cluster: Some(parse_cluster(text).unwrap()), ..asked };
-            assert_eq!(select(Kind::F16, [4096; 2], &asked).unwrap().cluster, cluster);
+            assert_eq!(select(Kind::F16, [4096; 3], &asked).unwrap().config.cluster, cluster);
         }
         for wrong in ["", "2", "2x", "2x0", "2x1x1"] {
             assert!(parse_cluster(wrong).is_err(), "{wrong}");
@@ -358,7 +402,7 @@ mod tests {
                 cluster: value("--cluster").map(|text| parse_cluster(text).unwrap()),
                 splits: value("--splits").map(|text| text.parse().unwrap()),
             };
-            assert_eq!(select(config.element, [4096; 2], &request).unwrap(), config, "{options}");
+            assert_eq!(select(config.element, [4096; 3], &request).unwrap().config, config, "{options}");
         }
     }
 
@@ -372,33 +416,33 @@ mod tests {
                 cluster: Some(config.cluster),
                 splits: Some(config.splits),
             };
-            assert_eq!(select(config.element, [4096; 2], &request(Some(config.kernel))).unwrap(), config);
-            if let Ok(other) = select(config.element, [4096; 2], &request(None)) {
-                assert!(other.kernel.loads(), "{}", other.entry);
+            assert_eq!(select(config.element, [4096; 3], &request(Some(config.kernel))).unwrap().config, config);
+            if let Ok(other) = select(config.element, [4096; 3], &request(None)) {
+                assert!(other.config.kernel.loads(), "{}", other.config.entry);
             }
         }
     }
 
     #[test]
     fn an_unknown_tile_is_answered_with_the_nearest() {
-        let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("128x96x64"), Some(2))).unwrap_err();
+        let error = select(Kind::F16, [4096; 3], &request(Some("v3"), Some("128x96x64"), Some(2))).unwrap_err();
         let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
         assert_eq!(wanted, "kernel v3, tile 128x96x64, 2 stages");
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 2");
         assert_eq!(nearest.len(), PROPOSALS);
         // Where no kernel is named, the nearest of the default's kernel come first.
-        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x96x64"), Some(2))).unwrap_err();
+        let error = select(Kind::F16, [4096; 3], &request(None, Some("128x96x64"), Some(2))).unwrap_err();
         let Error::UnknownConfig { wanted, nearest } = &error else { panic!("{error}") };
         assert_eq!(wanted, "tile 128x96x64, 2 stages");
-        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 2x1");
+        assert_eq!(nearest[0], "--kernel persistent --tile 128x96x64 --stages 6 --cluster 1x1");
     }
 
     #[test]
     fn unknown_stages_are_answered_with_the_nearest() {
-        let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("128x128x64"), Some(99))).unwrap_err();
+        let error = select(Kind::F16, [4096; 3], &request(Some("v3"), Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
-        let error = select(Kind::F16, [4096; 2], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
+        let error = select(Kind::F16, [4096; 3], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
         assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 2x1");
     }
@@ -406,11 +450,11 @@ mod tests {
     #[test]
     fn a_refused_tile_is_answered_with_its_reason() {
         for stages in [None, Some(2)] {
-            let error = select(Kind::F16, [4096; 2], &request(Some("v3"), Some("256x256x64"), stages)).unwrap_err();
+            let error = select(Kind::F16, [4096; 3], &request(Some("v3"), Some("256x256x64"), stages)).unwrap_err();
             let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
             assert_eq!(*entry, "v3_f16_256x256x64_s2");
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");
-            let error = select(Kind::F16, [4096; 2], &request(None, Some("256x256x64"), stages)).unwrap_err();
+            let error = select(Kind::F16, [4096; 3], &request(None, Some("256x256x64"), stages)).unwrap_err();
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");
         }
     }

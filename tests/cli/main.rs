@@ -4,6 +4,7 @@ mod bench;
 mod digits;
 mod documentation;
 mod errors;
+mod explain;
 mod info;
 mod kernels;
 mod matmul;

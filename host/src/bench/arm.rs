@@ -10,7 +10,7 @@ use super::inputs::Inputs;
 use crate::cuda::{Gemm, Plan, Stream};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::select::{self, Request};
+use crate::select::{self, Request, Selection};
 
 /// One way to compute the product of one shape, ready to run.
 pub trait Arm {
@@ -178,8 +178,10 @@ impl ArmSpec {
     pub fn prepare<'a, T: Element>(&self, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Box<dyn Arm + 'a>> {
         match self {
             ArmSpec::Kernel { request, band, .. } => {
-                let config = select::select(T::KIND, [inputs.problem().m(), inputs.problem().n()], request)?;
-                Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?))
+                let problem = inputs.problem();
+                let sizes = [problem.m(), problem.n(), problem.k()];
+                let Selection { config, band: selected } = select::select(T::KIND, sizes, request)?;
+                Ok(Box::new(KernelArm::new(config, band.or(selected), tools, inputs)?))
             }
             ArmSpec::Config { config, band, .. } => Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?)),
             #[cfg(feature = "cublas")]

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod device;
+mod explain;
 mod failure;
 mod info;
 mod kernels;
@@ -38,6 +39,7 @@ enum Command {
     Bench(Box<bench::Arguments>),
     #[command(after_help = failure::EXIT_CODES)]
     Tune(tune::Arguments),
+    Explain(explain::Arguments),
     Plot(plot::Arguments),
     Sass(sass::Arguments),
     Info(info::Arguments),
@@ -66,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Kernels(arguments) => (kernels::run(&arguments), arguments.json),
         Command::Bench(arguments) => (bench::run(&arguments), false),
         Command::Tune(arguments) => (tune::run(&arguments), arguments.json),
+        Command::Explain(arguments) => (explain::run(&arguments), arguments.json),
         Command::Plot(arguments) => (plot::run(&arguments), false),
         Command::Sass(arguments) => (sass::run(&arguments), false),
         Command::Info(arguments) => (info::run(&arguments), arguments.json),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use half::{bf16, f16};
-use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_tile};
+use hopper_gemm::select::{self, LARGE, Request, parse_cluster, parse_element, parse_kernel, parse_tile};
 use hopper_gemm::simulator::Simulation;
 use hopper_gemm::{Element, random};
 use kernels::catalogue::{self, Cluster, Config, Tile, by_entry};
@@ -50,7 +50,8 @@ impl Subject {
         let Subject { tile, stages, cluster, splits, .. } = *self;
         let request = Request { kernel: Some(parse_kernel(name)?), tile, stages, cluster, splits };
         let element = self.element.unwrap_or(catalogue::Element::F16);
-        Ok(select::select(element, shape.map_or([usize::MAX; 2], |shape| [shape.0, shape.1]), &request)?)
+        let sizes = shape.map_or(LARGE, |(m, n, k)| [m, n, k]);
+        Ok(select::select(element, sizes, &request)?.config)
     }
 
     /// The kernel on random matrices of these sizes.

@@ -1,9 +1,10 @@
 //! The matrix product on a device.
 
+use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use kernels::catalogue::Config;
+use kernels::catalogue::{Config, Element as Kind};
 
 use super::driver::{Device, Stream};
 use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
@@ -13,12 +14,12 @@ use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::matrix::{MatMut, MatRef};
 use crate::problem::{self, Addresses, Problem, Work};
-use crate::select::{self, Request};
+use crate::select::{self, Request, Selection};
 use crate::tensor_map;
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
 ///
-/// Kernels are loaded when they are first used and kept. One value serves any number of threads.
+/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape. One value serves any number of threads.
 ///
 /// ```no_run
 /// use half::f16;
@@ -38,7 +39,12 @@ use crate::tensor_map;
 /// ```
 pub struct Gemm {
     kernels: Kernels,
+    /// By M, N, K and the element type.
+    selections: Mutex<HashMap<([usize; 3], Kind), Selection>>,
 }
+
+/// Shapes for which the choice is kept; with more of them all are forgotten, and chosen again.
+const MOST_SELECTIONS: usize = 1024;
 
 impl Gemm {
     /// For `device`. Machine code comes from the embedded cubins where the driver accepts them, unless
@@ -52,7 +58,7 @@ impl Gemm {
 
     /// For `device`, with machine code from where `prefer` says.
     pub fn with_preference(device: &Device, prefer: Prefer) -> Result<Gemm> {
-        Ok(Gemm { kernels: Kernels::new(device, prefer)? })
+        Ok(Gemm { kernels: Kernels::new(device, prefer)?, selections: Mutex::default() })
     }
 
     /// The device.
@@ -82,7 +88,7 @@ impl Gemm {
     ) -> Result<()> {
         let (a, b, c) = (a.into(), b.into(), c.into());
         let problem = problem_of(&a, &b, &c)?;
-        self.plan(default_config(&problem)?, a, b, c)?.run(stream)
+        self.plan_selected(self.selected(&problem)?, a, b, c)?.run(stream)
     }
 
     /// Prepares C = A·Bᵀ with the kernel of `config`: checks everything, loads the kernel and encodes the
@@ -142,7 +148,7 @@ impl Gemm {
     /// When the shapes do not fit, when the device has not enough memory, or when anything fails on it.
     pub fn multiply<T: Element>(&self, a: &MatRef<'_, T>, b: &MatRef<'_, T>, c: &mut MatMut<'_, T>) -> Result<()> {
         let problem = Problem::of(a, b, c)?;
-        self.multiply_with(default_config(&problem)?, a, b, c)
+        self.multiply_selected(self.selected(&problem)?, a, b, c)
     }
 
     /// As [`Gemm::multiply`], with the kernel of `config`.
@@ -161,17 +167,53 @@ impl Gemm {
             return Err(Error::NoProduct { kernel: config.kernel.name() });
         }
         Problem::of(a, b, c)?;
+        self.multiply_selected(Selection { config, band: None }, a, b, c)
+    }
+
+    fn multiply_selected<T: Element>(
+        &self,
+        selection: Selection,
+        a: &MatRef<'_, T>,
+        b: &MatRef<'_, T>,
+        c: &mut MatMut<'_, T>,
+    ) -> Result<()> {
         let stream = self.device().stream()?;
         let device_a = DeviceMatrix::from_host(&stream, a)?;
         let device_b = DeviceMatrix::from_host(&stream, b)?;
         let mut device_c = DeviceMatrix::new(self.device(), c.rows(), c.cols())?;
-        self.plan(config, &device_a, &device_b, &mut device_c)?.run(&stream)?;
+        self.plan_selected(selection, &device_a, &device_b, &mut device_c)?.run(&stream)?;
         device_c.download(&stream, c)
     }
-}
 
-fn default_config(problem: &Problem) -> Result<&'static Config> {
-    select::select(problem.element(), [problem.m(), problem.n()], &Request::default())
+    fn plan_selected<'a, T: Element>(
+        &self,
+        Selection { config, band }: Selection,
+        a: impl Into<DeviceMatrixRef<'a, T>>,
+        b: impl Into<DeviceMatrixRef<'a, T>>,
+        c: impl Into<DeviceMatrixMut<'a, T>>,
+    ) -> Result<Plan<'a>> {
+        let plan = self.plan(config, a, b, c)?;
+        Ok(match band {
+            Some(band) => plan.with_band(band),
+            None => plan,
+        })
+    }
+
+    /// What [`select::select`] chooses for `problem`. Choosing takes longer than looking up what was chosen.
+    fn selected(&self, problem: &Problem) -> Result<Selection> {
+        let sizes = [problem.m(), problem.n(), problem.k()];
+        // A thread that panicked has left a map that is still true.
+        let mut selections = self.selections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(selection) = selections.get(&(sizes, problem.element())) {
+            return Ok(*selection);
+        }
+        let selection = select::select(problem.element(), sizes, &Request::default())?;
+        if selections.len() >= MOST_SELECTIONS {
+            selections.clear();
+        }
+        selections.insert((sizes, problem.element()), selection);
+        Ok(selection)
+    }
 }
 
 fn problem_of<T: Element>(

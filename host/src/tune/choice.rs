@@ -6,7 +6,7 @@ use super::cache::{Answer, Cache, Target};
 use super::class::ShapeClass;
 use crate::error::Result;
 use crate::problem::Problem;
-use crate::select::{self, Request};
+use crate::select::{self, Request, Selection};
 
 /// A configuration, and why this one.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,14 +25,10 @@ impl Choice {
     /// # Errors
     /// Those of [`select::select`].
     pub fn untuned(problem: &Problem, request: &Request) -> Result<Choice> {
-        let config = select::select(problem.element(), [problem.m(), problem.n()], request)?;
-        Ok(Choice { config, band: None, origin: if is_open(request) { Origin::Default } else { Origin::Request } })
+        let sizes = [problem.m(), problem.n(), problem.k()];
+        let Selection { config, band } = select::select(problem.element(), sizes, request)?;
+        Ok(Choice { config, band, origin: if request.is_open() { Origin::Default } else { Origin::Request } })
     }
-}
-
-/// Whether the request names no more than a kernel.
-fn is_open(request: &Request) -> bool {
-    *request == Request { kernel: request.kernel, ..Request::default() }
 }
 
 /// Where a choice comes from.
@@ -52,7 +48,7 @@ pub enum Origin {
 /// # Errors
 /// Those of [`select::select`].
 pub fn choose(cache: &Cache, target: &Target, problem: &Problem, request: &Request) -> Result<Choice> {
-    let answer = if is_open(request) { cache.find(target, &ShapeClass::of(problem), request.kernel) } else { None };
+    let answer = if request.is_open() { cache.find(target, &ShapeClass::of(problem), request.kernel) } else { None };
     match answer.and_then(|answer| Some((answer, answer.config()?))) {
         Some((answer, config)) => {
             Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(Box::new(answer.clone())) })
@@ -90,8 +86,8 @@ mod tests {
         // The answer is for v3 alone.
         for request in [Request::default(), Request { kernel: Some(Kernel::V5), ..Request::default() }] {
             let choice = choose(&request);
-            assert_eq!((choice.band, choice.origin), (None, Origin::Default));
-            assert_eq!(choice.config, select::select(Element::F16, [4096; 2], &request).unwrap());
+            let selected = select::select(Element::F16, [4096; 3], &request).unwrap();
+            assert_eq!((choice.config, choice.band, choice.origin), (selected.config, selected.band, Origin::Default));
         }
 
         let asked = Request { stages: Some(3), ..v3 };

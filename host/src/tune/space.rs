@@ -7,7 +7,7 @@ use super::class::ShapeClass;
 use super::race::{Candidate, End, Outcome, Standing};
 use crate::error::{Error, Result};
 use crate::problem::Problem;
-use crate::select::{self, Request};
+use crate::select::{self, Request, Selection};
 
 /// Bands that are tried beside the one of the catalogue.
 const BANDS: [u32; 4] = [4, 8, 16, 32];
@@ -50,9 +50,16 @@ impl Space {
         config.element == self.problem.element() && self.kernels.contains(&config.kernel)
     }
 
-    /// Every configuration, with the band of the catalogue.
+    /// Every configuration with the band of the catalogue, and the defaults that have another band.
     pub fn starters(&self) -> Vec<Candidate> {
-        COMPILED.iter().filter(|config| self.has(config)).map(Candidate::new).collect()
+        let mut starters: Vec<Candidate> =
+            COMPILED.iter().filter(|config| self.has(config)).map(Candidate::new).collect();
+        for default in self.defaults() {
+            if !starters.contains(&default) {
+                starters.push(default);
+            }
+        }
+        starters
     }
 
     /// What is launched without tuning: of each kernel, and where all kernels are in the space of all.
@@ -64,8 +71,10 @@ impl Space {
 
     fn default_of(&self, kernel: Option<Kernel>) -> Option<Candidate> {
         let request = Request { kernel, ..Request::default() };
-        let config = select::select(self.problem.element(), [self.problem.m(), self.problem.n()], &request).ok()?;
-        Some(Candidate::new(config))
+        let sizes = [self.problem.m(), self.problem.n(), self.problem.k()];
+        let Selection { config, band } = select::select(self.problem.element(), sizes, &request).ok()?;
+        let candidate = Candidate::new(config);
+        Some(Candidate { band: band.unwrap_or(candidate.band), ..candidate })
     }
 
     /// `candidate` with other bands, leaving out those that come to the same for this product.
@@ -157,7 +166,10 @@ mod tests {
     fn starters_and_refused_are_the_whole_catalogue_of_the_kernels() {
         let all = space(4096, &[]);
         let of_type = |config: &&Config| config.element == Element::F16 && config.kernel.loads();
-        assert_eq!(all.starters().len(), COMPILED.iter().filter(of_type).count());
+        let mut starters: Vec<&str> = all.starters().iter().map(|candidate| candidate.config.entry).collect();
+        starters.sort_unstable();
+        starters.dedup();
+        assert_eq!(starters.len(), COMPILED.iter().filter(of_type).count());
         assert_eq!(all.refused().len(), REFUSED.iter().filter(of_type).count());
         let v4 = space(4096, &[Kernel::V4]);
         assert!(v4.starters().iter().all(|candidate| candidate.config.kernel == Kernel::V4));

@@ -12,7 +12,9 @@ use hopper_gemm::check;
 use hopper_gemm::matrix::check_memory;
 use hopper_gemm::npy::{self, Loaded};
 use hopper_gemm::problem;
-use hopper_gemm::select::{self, Request, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile};
+use hopper_gemm::select::{
+    self, LARGE, Request, Selection, parse_cluster, parse_element, parse_kernel, parse_sizes, parse_tile,
+};
 use hopper_gemm::tune::Choice;
 use hopper_gemm::{Element, Error, Matrix, Problem, random};
 use kernels::catalogue::{self, Cluster, Kernel, Tile};
@@ -128,7 +130,7 @@ fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let request = Request { kernel, tile, stages, cluster, splits };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
-        let config = select::select(T::KIND, [usize::MAX; 2], &request)?;
+        let Selection { config, .. } = select::select(T::KIND, LARGE, &request)?;
         if !config.kernel.loads() {
             return Err(Error::NoProduct { kernel: config.kernel.name() }.into());
         }

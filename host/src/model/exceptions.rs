@@ -1,0 +1,71 @@
+//! Where measurements overrule the model.
+
+use kernels::catalogue::{COMPILED, Config, Element, by_entry};
+
+use super::rows_fill_lines;
+use crate::problem::leading_dimension_unit;
+
+/// A product for which the model's choice measured more than 3 % slower than the best, or was not measured, and the
+/// best that was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exception {
+    /// The product that was measured: M, N and K.
+    pub measured: [usize; 3],
+    /// Entry of the best configuration, of f16; that of another element type has the same tile, stages, cluster
+    /// and splits.
+    pub entry: &'static str,
+    /// Its band.
+    pub band: u32,
+}
+
+/// One for each shape of `benches/results/h200-f16-configurations.json` that calls for it; a test keeps the list
+/// so.
+pub const EXCEPTIONS: &[Exception] = &[
+    exception([3072, 3072, 3072], "persistent_f16_128x192x64_s4_c2x1", 8),
+    exception([12288, 12288, 12288], "persistent_f16_128x256x64_s3_c1x1", 16),
+    exception([16384, 16384, 16384], "persistent_f16_128x256x64_s3_c1x1", 8),
+    exception([1000, 1000, 1000], "persistent_f16_128x128x64_s4_c1x1", 16),
+    exception([5000, 5000, 5000], "persistent_f16_128x192x64_s4_c2x1", 16),
+    exception([10000, 10000, 10000], "persistent_f16_128x256x64_s4_c1x1", 8),
+    exception([16, 4096, 14336], "split_f16_64x128x64_s8_k2", 16),
+    exception([128, 6144, 2048], "split_f16_128x48x64_s9_k1", 16),
+    exception([128, 4096, 4096], "split_f16_128x64x64_s8_k2", 16),
+    exception([8192, 24576, 8192], "persistent_f16_128x256x64_s3_c1x1", 16),
+    exception([8192, 8192, 28672], "persistent_f16_128x256x64_s3_c1x1", 8),
+    exception([64, 100000, 512], "split_f16_64x96x64_s5_k1", 16),
+    exception([512, 512, 32768], "split_f16_64x128x64_s8_k2", 16),
+    exception([16384, 16384, 512], "persistent_f16_128x256x64_s4_c2x1", 16),
+    exception([1021, 1031, 1033], "persistent_f16_128x96x64_s6_c1x1", 16),
+    exception([2039, 2053, 2063], "persistent_f16_128x160x64_s5_c1x1", 16),
+];
+
+const fn exception(measured: [usize; 3], entry: &'static str, band: u32) -> Exception {
+    Exception { measured, entry, band }
+}
+
+impl Exception {
+    /// The configuration for elements of type `element`.
+    pub fn config(&self, element: Element) -> Option<&'static Config> {
+        let measured = by_entry(self.entry)?;
+        let alike =
+            |config: &&Config| Config { entry: measured.entry, element: measured.element, ..**config } == *measured;
+        COMPILED.iter().filter(|config| config.element == element).find(alike)
+    }
+
+    /// Whether it holds for a product of `sizes` of elements of type `element`: M, N and K no more than an eighth
+    /// larger or smaller than the measured ones, as many tiles each way, and rows of A, B and C that are aligned
+    /// alike. Less than 64 rows or columns are like 64, for no tile has fewer rows.
+    pub fn covers(&self, element: Element, sizes: [usize; 3]) -> bool {
+        let Some(Config { tile, cluster, .. }) = by_entry(self.entry) else { return false };
+        let grid = |[m, n, _]: [usize; 3]| [m.div_ceil(tile.m * cluster.m), n.div_ceil(tile.n * cluster.n)];
+        // For loads, and for stores by TMA.
+        let alignment =
+            |[_, n, k]: [usize; 3]| [rows_fill_lines(element, k), n.is_multiple_of(leading_dimension_unit(element))];
+        grid(sizes) == grid(self.measured)
+            && alignment(sizes) == alignment(self.measured)
+            && sizes.into_iter().zip(self.measured).all(|(size, measured)| {
+                let [size, measured] = [size, measured].map(|extent| extent.max(64));
+                size.abs_diff(measured) <= measured / 8
+            })
+    }
+}

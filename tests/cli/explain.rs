@@ -1,0 +1,84 @@
+//! `hopper-gemm explain`: the choice for a shape, and what is refused.
+
+use hopper_gemm::Problem;
+use hopper_gemm::select::{Request, select};
+use hopper_gemm::tune::{Answer, Cache, ShapeClass, Target};
+use kernels::catalogue::Element;
+
+use crate::support::Folder;
+
+#[test]
+fn the_choice_is_what_the_library_launches() {
+    let folder = Folder::new();
+    for (text, element, sizes) in [
+        ("4096x4096x14336", Element::F16, [4096, 4096, 14336]),
+        ("64x8192x8192", Element::Bf16, [64, 8192, 8192]),
+        ("1797x10x64", Element::F16, [1797, 10, 64]),
+    ] {
+        let command = format!("explain {text} --type {} --cache none.json", element.name());
+        let selected = select(element, sizes, &Request::default()).unwrap();
+        let shown = folder.run(&command).succeeded().stdout;
+        for part in
+            [selected.config.entry, "predicted", "bound by", "turns", "DRAM", "no answer for", "the model's best"]
+        {
+            assert!(shown.contains(part), "`{part}` is missing in\n{shown}");
+        }
+        let json = folder.run(&format!("{command} --top 3 --json")).succeeded().json();
+        assert_eq!(json["choice"]["entry"], selected.config.entry);
+        assert_eq!(json["choice"]["band"], selected.band.unwrap());
+        let model = json["model"].as_array().unwrap();
+        assert_eq!(model.len(), 3);
+        assert!(model.windows(2).all(|pair| pair[0]["seconds"].as_f64() <= pair[1]["seconds"].as_f64()));
+        if json["exception"].is_null() {
+            assert_eq!(model[0], json["choice"]);
+        }
+    }
+}
+
+#[test]
+fn measurements_and_tuning_that_overrule_the_model_are_named() {
+    let folder = Folder::new();
+    let shown = folder.run("explain 1000 --cache none.json").succeeded().stdout;
+    assert!(shown.contains("it measured best for 1000×1000×1000, against the model"), "{shown}");
+    assert_eq!(folder.run("explain 1000 --cache none.json --json").succeeded().json()["exception"][2], 1000);
+
+    let problem = Problem::new(Element::F16, 1000, 1000, 1000).unwrap();
+    let tuned = Answer {
+        target: Target::new("NVIDIA H200", "580.95"),
+        class: ShapeClass::of(&problem).to_string(),
+        kernel: None,
+        entry: "v3_f16_128x128x64_s3".to_owned(),
+        band: 4,
+        shape: [1000; 3],
+        seconds: 9e-6,
+        default_seconds: None,
+        date: "2026-11-29T12:00:00Z".to_owned(),
+    };
+    let of_others = Answer { target: Target { kernels: "0".into(), ..tuned.target.clone() }, ..tuned.clone() };
+    Cache::merge(&folder.path("tune.json"), &[tuned, of_others]).unwrap();
+    let shown = folder.run("explain 1000 --cache tune.json").succeeded().stdout;
+    assert!(shown.contains("v3_f16_128x128x64_s3, bands of 4, 9.00 µs measured"), "{shown}");
+    assert!(shown.contains("NVIDIA H200"), "{shown}");
+    let json = folder.run("explain 1000 --cache tune.json --json").succeeded().json();
+    assert_eq!(json["tuned"]["answers"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn one_kernel_can_be_asked_about() {
+    let folder = Folder::new();
+    for kernel in ["split", "persistent"] {
+        let json = folder.run(&format!("explain 777 --kernel {kernel} --cache none.json --json")).succeeded().json();
+        assert!(json["model"].as_array().unwrap().iter().all(|row| row["entry"].as_str().unwrap().starts_with(kernel)));
+        assert!(json["choice"]["entry"].as_str().unwrap().starts_with(kernel));
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused() {
+    let folder = Folder::new();
+    folder.run("explain 12x12").failed(2, &["12x12", "MxNxK"]);
+    folder.run("explain").failed(2, &["MxNxK"]);
+    folder.run("explain 64 --type f64").failed(2, &["f64", "f16, bf16"]);
+    folder.run("explain 64 --cache none.json --kernel v3").failed(2, &["v3", "split and persistent"]);
+    folder.run("explain 64x0x64 --cache none.json").failed(3, &["64", "0"]);
+}

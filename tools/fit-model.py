@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Fits the constants of the cost model (host/src/model.rs) to measurements.
+
+    python tools/fit-model.py [benches/results/h200-f16-configurations.json]
+
+Needs numpy and scipy. Prints the constants as host/src/model.rs holds them, how well they choose, and how well
+constants choose that were fitted without the shapes that they are judged by. The formulas are those of
+`host/src/model.rs`, which explains them: whoever changes one changes the other.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import least_squares, minimize
+
+DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
+ENTRY = re.compile(r"(split|persistent)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?@(\d+)")
+
+# Not fitted: of the device, and of the kernels' shared memory.
+CLOCK = 1755.0  # MHz
+CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
+SHARED_PER_MULTIPROCESSOR = 228 * 1024
+L2_BYTES = 60 * 1024 * 1024
+
+# Name, first guess, lower and upper bound. Microseconds unless said otherwise.
+PARAMETERS = [
+    ("LAUNCH", 0.5, 0.2, 4.0),
+    ("FILL", 1.3, 0.0, 4.0),
+    ("NARROW", 0.05, 0.0, 1.0),  # share of an MMA's time
+    ("L2", 110.0, 20.0, 250.0),  # bytes a clock and multiprocessor
+    ("UNALIGNED", 0.6, 0.0, 4.0),  # share of the L2's time
+    ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
+    ("LATENCY", 0.6, 0.1, 20.0),
+    ("LATENCY_LOADED", 0.8, 0.0, 6.0),
+    ("DRAM", 3.7, 3.0, 4.0),  # terabytes a second
+    ("SCATTER", 0.03, 0.0, 0.2),  # share of the time for C, a doubling of the band
+    ("EPILOGUE", 1.9, 0.0, 5.0),  # for 128x256
+    ("SLAB", 0.4, 0.0, 2.0),  # share of the epilogue
+    ("EXPOSED", 0.6, 0.0, 1.0),  # share of the epilogue
+    ("REDUCTION", 2.6, 0.0, 5.0),
+    ("CLUSTER", 0.6, 0.0, 3.0),
+]
+NAMES = [name for name, *_ in PARAMETERS]
+
+
+def read(path):
+    """The measurements, a column each, and the index of the shape of each row."""
+    shapes = json.loads(Path(path).read_text())["shapes"]
+    rows = []
+    for index, shape in enumerate(shapes):
+        for name, us in shape["microseconds"].items():
+            kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, band = ENTRY.fullmatch(name).groups()
+            numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, band]
+            rows.append([index, shape["m"], shape["n"], shape["k"], us, kernel == "split", *map(float, numbers)])
+    columns = "shape m n k us split tile_m tile_n stages cluster_m cluster_n splits band".split()
+    return shapes, dict(zip(columns, np.array(rows, float).T))
+
+
+def resident_blocks(r):
+    """`Config::min_blocks`."""
+    stored = r["tile_n"] // r["splits"]
+    slab = np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
+    exchange = np.where(r["splits"] > 1, r["tile_m"] * r["tile_n"] * 4, 0)
+    stages = r["stages"] * (r["tile_m"] + r["tile_n"]) * 128
+    shared = np.maximum(stages, exchange + 2 * 64 * slab * 2) + 16 * r["stages"]
+    blocks = np.clip(SHARED_PER_MULTIPROCESSOR // (shared + 1024), 1, 3)
+    registers = r["tile_m"] * r["tile_n"] / 128 + 26
+    for count in (3, 2):
+        budget = np.minimum(255, 512 // np.ceil(count * 5 / 4) // 8 * 8)
+        blocks = np.where((blocks == count) & (registers > budget), count - 1, blocks)
+    return np.where(r["split"] == 1, blocks, 1)
+
+
+def predict(values, r):
+    """Microseconds for each row: `Prediction::of` in host/src/model.rs."""
+    p = dict(zip(NAMES, values))
+    split = r["split"] == 1
+    ceil = lambda a, b: np.ceil(a / b)
+    blocks = r["cluster_m"] * r["cluster_n"] * r["splits"]
+    at_once = np.select([blocks == size for size in CLUSTERS_AT_ONCE], list(CLUSTERS_AT_ONCE.values()))
+    clusters = ceil(r["m"], r["tile_m"] * r["cluster_m"]) * ceil(r["n"], r["tile_n"] * r["cluster_n"])
+    turns = ceil(clusters, at_once)
+    steps = ceil(ceil(r["k"], 64), r["splits"])
+    resident = resident_blocks(r)
+
+    width = np.maximum(r["tile_n"], 64)
+    tensor = r["tile_m"] / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
+    unaligned = ceil(r["k"], 8) * 16 % 128 != 0
+    whole = (r["tile_m"] + r["tile_n"]) * 128
+    shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * (1 + p["UNALIGNED"])
+    l2 = np.where(unaligned, shared_out, whole) / p["L2"] / CLOCK
+    busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
+
+    rows = ceil(r["m"], r["tile_m"] * r["cluster_m"])
+    band = np.minimum(r["band"], rows)
+    b_bytes = r["n"] * r["k"] * 2
+    passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
+    c_bytes = r["m"] * r["n"] * 2 * (1 + p["SCATTER"] * np.log2(band))
+    dram = (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
+    load = dram / (dram + turns * steps * busy)
+    in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
+    step = np.maximum(busy, (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
+
+    stored = r["tile_n"] // r["splits"]
+    slab = np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
+    tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
+    fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
+    epilogue = tile * np.where(split, turns / r["splits"], 1 + p["EXPOSED"] * (turns - 1))
+    meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
+    on_chip = turns * steps * step + fill + epilogue + meet
+    return p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25
+
+
+def fit(r):
+    """The constants, in two steps.
+
+    First least squares of the logarithms of all times; the farther behind the best of its shape, the less a row
+    counts. Then, from there, what is wanted: that the predicted best of each shape is a fast one. A choice of one
+    row has no slope to follow, so rows are taken in proportion to exp(-predicted / 2 %).
+    """
+    order = np.argsort(r["shape"], kind="stable")
+    r = {name: column[order] for name, column in r.items()}
+    starts = np.flatnonzero(np.diff(r["shape"], prepend=-1))
+    spread = lambda values: np.repeat(values, np.diff(np.append(starts, len(order))))
+    behind = r["us"] / spread(np.minimum.reduceat(r["us"], starts))
+    weight = np.maximum(0.1, behind**-3)
+    errors = lambda x: weight * np.log(predict(x, r) / r["us"])
+    _, guess, low, high = (np.array(column) for column in zip(*PARAMETERS))
+    first = np.maximum(least_squares(errors, guess, bounds=(low, high)).x, 1e-3)
+
+    def loss(logarithms):
+        x = first * np.exp(logarithms)
+        predicted = np.log(predict(x, r))
+        likely = np.exp((spread(np.minimum.reduceat(predicted, starts)) - predicted) / 0.02)
+        regret = likely * np.minimum(behind - 1, 0.5)
+        regret = np.add.reduceat(regret, starts) / np.add.reduceat(likely, starts)
+        return np.minimum(regret, 0.15).mean() + 0.3 * np.sqrt(np.mean(errors(x) ** 2))
+
+    bounds = list(zip(np.log(np.maximum(low, 1e-3) / first), np.log(high / first)))
+    options = {"maxiter": 6, "xtol": 1e-3, "ftol": 1e-4}
+    found = minimize(loss, np.zeros(len(first)), method="Powell", bounds=bounds, options=options)
+    values = first * np.exp(found.x)
+    return values, np.sqrt(np.mean(errors(values) ** 2))
+
+
+def regrets(values, r):
+    """For each shape in `r`: the time of the predicted best over that of the measured best, less 1."""
+    predicted = predict(values, r)
+    found = {}
+    for shape in np.unique(r["shape"]):
+        rows = np.flatnonzero(r["shape"] == shape)
+        found[int(shape)] = r["us"][rows[np.argmin(predicted[rows])]] / r["us"][rows].min() - 1
+    return found
+
+
+def said(found):
+    values = np.array(list(found.values()))
+    return (
+        f"{np.mean(values <= 0.03):.0%} of {len(values)} shapes within 3 %, {np.mean(values <= 0.10):.0%} within 10 %, "
+        f"mean {values.mean():.1%}, worst {values.max():.1%}"
+    )
+
+
+def main():
+    shapes, rows = read(sys.argv[1] if len(sys.argv) > 1 else DATA)
+    values, residual = fit(rows)
+    for name, value in zip(NAMES, values):
+        print(f"const {name}: f64 = {value:.3f};")
+    print(f"{len(rows['us'])} measurements, weighted residual {residual:.1%}")
+    print("choice:         ", said(regrets(values, rows)))
+    held_out = {}
+    for part in range(7):
+        test = rows["shape"] % 7 == part
+        pick = lambda mask: {name: column[mask] for name, column in rows.items()}
+        held_out |= regrets(fit(pick(~test))[0], pick(test))
+    print("shapes held out:", said(held_out))
+
+
+if __name__ == "__main__":
+    main()
