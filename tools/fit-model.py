@@ -168,7 +168,7 @@ def main():
     shapes, rows = read(sys.argv[1] if len(sys.argv) > 1 else DATA)
     values, residual = fit(rows)
     for name, value in zip(NAMES, values):
-        print(f"const {name}: f64 = {value:.3f};")
+        print(f"pub const {name}: f64 = {value:.3f};")
     print(f"{len(rows['us'])} measurements, weighted residual {residual:.1%}")
     print("choice:         ", said(regrets(values, rows)))
     held_out = {}

@@ -34,6 +34,7 @@ pub use exceptions::{EXCEPTIONS, Exception};
 use crate::problem::leading_dimension_unit;
 
 /// Constants of the model. Those that are fitted come first, as `tools/fit-model.py` prints them.
+// ANCHOR: constants
 mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
@@ -71,6 +72,7 @@ mod constants {
     /// Bytes of the L2 of an H200.
     pub const L2_BYTES: f64 = 60.0 * 1024.0 * 1024.0;
 }
+// ANCHOR_END: constants
 
 /// Clusters of so many blocks that an H200 runs at once, for each block that a multiprocessor holds: what
 /// `cuOccupancyMaxActiveClusters` says for 2 and 4. Multiprocessors come in groups of unequal size, and a cluster
@@ -315,10 +317,9 @@ pub struct Pick {
 /// The fastest configuration of `kernel`, or of all [`KERNELS`], for C = A·Bᵀ of M×N×K: that of an exception where
 /// one covers the sizes, else the model's. `None` where the model knows none of the kernel.
 pub fn choose(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> Option<Pick> {
-    let exception = EXCEPTIONS.iter().find_map(|exception| {
+    let exception = EXCEPTIONS.iter().filter(|exception| exception.covers(element, sizes)).find_map(|exception| {
         let config = exception.config(element)?;
-        let fits = kernel.is_none_or(|kernel| kernel == config.kernel) && exception.covers(element, sizes);
-        fits.then(|| (exception, config))
+        kernel.is_none_or(|kernel| kernel == config.kernel).then_some((exception, config))
     });
     if let Some((exception, config)) = exception {
         let prediction = predict(config, exception.band, sizes);
@@ -408,7 +409,7 @@ mod tests {
         };
         let least = (0..50).map(|_| time()).min().unwrap();
         println!("a choice takes {least:?}");
-        // Without optimisation it takes some fifty times as long.
-        assert!(least < Duration::from_micros(if cfg!(debug_assertions) { 5000 } else { 50 }), "{least:?}");
+        // A build without optimisation may take twenty times as long.
+        assert!(least < Duration::from_micros(if cfg!(debug_assertions) { 1000 } else { 50 }), "{least:?}");
     }
 }

@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(entry("v4", 1000, 1000), "v4_f16_128x192x64_s4");
         assert_eq!(entry("v3", 1_000_000, 64), "v3_f16_128x64x64_s4");
         assert_eq!(entry("v3", 512, 512), "v3_f16_128x64x64_s4");
-        assert_eq!(entry("v3", 2048, 1024), "v3_f16_128x128x64_s2");
+        assert_eq!(entry("v3", 2048, 1024), "v3_f16_128x128x64_s3");
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(config.entry, "v3_f16_128x128x64_s3");
         let config = select(Kind::Bf16, [4096; 3], &request(None, Some("128x64x32"), None)).unwrap().config;
         // As many stages as the default, and the first of the kernels that have such a tile.
-        assert_eq!(config.entry, "v2_bf16_128x64x32_s4");
+        assert_eq!(config.entry, "v2_bf16_128x64x32_s3");
     }
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
         let error = select(Kind::F16, [4096; 3], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
-        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 2x1");
+        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 1x1");
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         for stages in [None, Some(2)] {
             let error = select(Kind::F16, [4096; 3], &request(Some("v3"), Some("256x256x64"), stages)).unwrap_err();
             let Error::RefusedConfig { entry, .. } = &error else { panic!("{error}") };
-            assert_eq!(*entry, "v3_f16_256x256x64_s2");
+            assert_eq!(*entry, format!("v3_f16_256x256x64_s{}", stages.unwrap_or(3)));
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");
             let error = select(Kind::F16, [4096; 3], &request(None, Some("256x256x64"), stages)).unwrap_err();
             assert!(error.to_string().contains("512 accumulator registers"), "{error}");

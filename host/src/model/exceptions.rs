@@ -56,16 +56,19 @@ impl Exception {
     /// larger or smaller than the measured ones, as many tiles each way, and rows of A, B and C that are aligned
     /// alike. Less than 64 rows or columns are like 64, for no tile has fewer rows.
     pub fn covers(&self, element: Element, sizes: [usize; 3]) -> bool {
-        let Some(Config { tile, cluster, .. }) = by_entry(self.entry) else { return false };
-        let grid = |[m, n, _]: [usize; 3]| [m.div_ceil(tile.m * cluster.m), n.div_ceil(tile.n * cluster.n)];
+        let near = sizes.into_iter().zip(self.measured).all(|(size, measured)| {
+            let [size, measured] = [size, measured].map(|extent| extent.max(64));
+            size.abs_diff(measured) <= measured / 8
+        });
         // For loads, and for stores by TMA.
         let alignment =
             |[_, n, k]: [usize; 3]| [rows_fill_lines(element, k), n.is_multiple_of(leading_dimension_unit(element))];
+        // Most often it ends here, before the catalogue is searched.
+        if !near || alignment(sizes) != alignment(self.measured) {
+            return false;
+        }
+        let Some(Config { tile, cluster, .. }) = by_entry(self.entry) else { return false };
+        let grid = |[m, n, _]: [usize; 3]| [m.div_ceil(tile.m * cluster.m), n.div_ceil(tile.n * cluster.n)];
         grid(sizes) == grid(self.measured)
-            && alignment(sizes) == alignment(self.measured)
-            && sizes.into_iter().zip(self.measured).all(|(size, measured)| {
-                let [size, measured] = [size, measured].map(|extent| extent.max(64));
-                size.abs_diff(measured) <= measured / 8
-            })
     }
 }
