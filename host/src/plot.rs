@@ -9,7 +9,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::bench::results::{ArmResults, Measurement, Results, ShapeResults};
+use crate::bench::results::{ArmResults, Measurement, Results, ShapeResults, require_arms};
 use crate::bench::table::{Regime, provenance};
 use crate::error::{Error, Result};
 
@@ -57,7 +57,7 @@ const fn color(regime: Regime) -> RGBColor {
 /// Draws `results` as an SVG document.
 ///
 /// # Errors
-/// When an arm or a shape of `choice` is not in the results, or nothing was timed.
+/// When an arm or a shape of `choice` is in none of the results, or nothing was timed.
 pub fn svg(results: &[Results], choice: &Choice) -> Result<String> {
     let has = |&(m, n, k): &(usize, usize, usize)| {
         results.iter().flat_map(|results| &results.shapes).any(|shape| (shape.m, shape.n, shape.k) == (m, n, k))
@@ -66,7 +66,8 @@ pub fn svg(results: &[Results], choice: &Choice) -> Result<String> {
         let known = results.iter().flat_map(|results| &results.shapes).map(ShapeResults::size).collect();
         return Err(Error::NotInResults { what: format!("shape {m}×{n}×{k}"), known });
     }
-    let figures = results.iter().map(|results| Figure::new(results, choice)).collect::<Result<Vec<_>>>()?;
+    require_arms(results, &choice.arms)?;
+    let figures: Vec<Figure> = results.iter().map(|results| Figure::new(results, choice)).collect();
     let panels: Vec<&Panel> = figures.iter().flat_map(|figure| &figure.panels).collect();
     if panels.is_empty() {
         return Err(Error::NotInResults { what: String::from("arm with a time"), known: Vec::new() });
@@ -96,15 +97,14 @@ struct Panel<'a> {
 }
 
 impl<'a> Figure<'a> {
-    fn new(results: &'a Results, choice: &Choice) -> Result<Self> {
+    fn new(results: &'a Results, choice: &Choice) -> Self {
         let wanted =
             |shape: &&ShapeResults| choice.shapes.is_empty() || choice.shapes.contains(&(shape.m, shape.n, shape.k));
         let panels = results.shapes.iter().filter(wanted).map(|shape| Panel::new(shape, &choice.arms));
         // A shape of which nothing was timed has no panel.
-        let timed = |panel: &Result<Panel>| !panel.as_ref().is_ok_and(|panel| panel.regimes.is_empty());
-        let panels = panels.filter(timed).collect::<Result<Vec<_>>>()?;
+        let panels = panels.filter(|panel| !panel.regimes.is_empty()).collect();
         let peak = DENSE_PEAK.iter().find(|(device, _)| *device == results.machine.device).map(|(_, peak)| *peak);
-        Ok(Figure { panels, source: provenance(results), peak })
+        Figure { panels, source: provenance(results), peak }
     }
 
     fn height(&self) -> i32 {
@@ -127,18 +127,17 @@ impl<'a> Figure<'a> {
 }
 
 impl<'a> Panel<'a> {
-    fn new(shape: &'a ShapeResults, names: &[String]) -> Result<Self> {
-        let baseline = shape.baseline.as_ref().and_then(|name| shape.arm(name).ok());
+    fn new(shape: &'a ShapeResults, names: &[String]) -> Self {
+        let baseline = shape.baseline.as_ref().and_then(|name| shape.arm(name));
         let timed = |arm: &&ArmResults| Regime::ALL.iter().any(|regime| regime.of(arm).is_some());
-        let bars: Vec<&ArmResults> = if names.is_empty() {
-            let others = shape.arms.iter().filter(|arm| shape.baseline.as_ref() != Some(&arm.name));
-            others.filter(timed).collect()
-        } else {
-            names.iter().map(|name| shape.arm(name)).collect::<Result<_>>()?
-        };
+        let is_line = |arm: &&ArmResults| names.is_empty() && shape.baseline.as_ref() == Some(&arm.name);
+        // An arm that is asked for keeps its place even where it has no time.
+        let has_place = |arm: &&ArmResults| !names.is_empty() || timed(arm);
+        let bars = shape.choose(names).into_iter().filter(|arm| !is_line(arm) && has_place(arm));
+        let bars: Vec<&ArmResults> = bars.collect();
         let regimes: Vec<Regime> =
             Regime::ALL.into_iter().filter(|regime| bars.iter().any(|arm| regime.of(arm).is_some())).collect();
-        Ok(Panel { shape, bars, baseline, regimes })
+        Panel { shape, bars, baseline, regimes }
     }
 
     fn height(&self) -> i32 {

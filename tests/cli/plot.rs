@@ -2,7 +2,7 @@
 
 use crate::support::{Folder, run};
 
-const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16.json");
+const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-pair-stores.json");
 const COUNTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-8192-ncu.csv");
 const ENTRY: &str = "v5_f16_128x256x64_s4";
 
@@ -47,9 +47,9 @@ fn tables_show_what_is_asked_for() {
     let page = std::fs::read_to_string(folder.path("page.md")).unwrap();
     assert!(page.contains(ENTRY) && !page.contains("old"), "{page}");
     folder.run(&format!("bench --table {RESULTS} --into page.md")).failed(3, &["page.md", "each once"]);
-    run(&format!("bench --table {RESULTS} --arms v9")).failed(3, &["h200-f16.json", "v9", "persistent"]);
+    run(&format!("bench --table {RESULTS} --arms v9")).failed(3, &["pair-stores.json", "v9", "persistent"]);
     run(&format!("bench --counters {COUNTERS} --arms v9")).failed(3, &["ncu.csv", "v9", ENTRY]);
-    run(&format!("bench --counters {RESULTS}")).failed(3, &["h200-f16.json", "line 2", "kernel"]);
+    run(&format!("bench --counters {RESULTS}")).failed(3, &["pair-stores.json", "line 2", "kernel"]);
     assert_eq!(run("bench --into page.md").code, 2);
     assert_eq!(run(&format!("bench --table {RESULTS} --counters {COUNTERS}")).code, 2);
 }
@@ -63,8 +63,8 @@ fn what_cannot_be_drawn_is_named() {
     folder.run(&format!("plot {RESULTS} bad.json -o a.svg")).failed(3, &["bad.json"]);
     folder.run(&format!("plot {RESULTS} -o a.png")).failed(2, &["a.png", ".svg"]);
     folder.run(&format!("plot {RESULTS} -o absent/a.svg")).failed(3, &["absent/a.svg"]);
-    folder.run(&format!("plot {RESULTS} --arms v3,nope -o a.svg")).failed(3, &["h200-f16.json", "nope", "v4"]);
-    folder.run(&format!("plot {RESULTS} --shapes 1x2x3 -o a.svg")).failed(3, &["h200-f16.json", "1×2×3", "4096"]);
+    folder.run(&format!("plot {RESULTS} --arms v3,nope -o a.svg")).failed(3, &["pair-stores.json", "nope", "v4"]);
+    folder.run(&format!("plot {RESULTS} --shapes 1x2x3 -o a.svg")).failed(3, &["pair-stores.json", "1×2×3", "4096"]);
     assert!(!folder.path("a.svg").exists());
     assert_eq!(run("plot -o a.svg").code, 2);
 }

@@ -29,12 +29,20 @@ struct Column {
     value: fn(&Counters, &str) -> Option<f64>,
 }
 
-const COLUMNS: [Column; 8] = [
+/// Bytes of a sector of the L2 cache.
+const SECTOR: f64 = 32.0;
+
+const COLUMNS: [Column; 10] = [
     Column { title: "ms", digits: 3, value: |of, kernel| of.seconds(kernel).map(|seconds| seconds * 1e3) },
     Column {
         title: "tensor pipe active, %",
         digits: 1,
         value: |of, kernel| of.get(kernel, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "%"),
+    },
+    Column {
+        title: "warps active, %",
+        digits: 1,
+        value: |of, kernel| of.get(kernel, "sm__warps_active.avg.pct_of_peak_sustained_active", "%"),
     },
     Column {
         title: "instructions, millions",
@@ -45,6 +53,11 @@ const COLUMNS: [Column; 8] = [
         title: "into multiprocessors, GB",
         digits: 1,
         value: |of, kernel| Some(of.get(kernel, "l1tex__m_xbar2l1tex_read_bytes.sum", "byte")? * 1e-9),
+    },
+    Column {
+        title: "read from L2, GB",
+        digits: 1,
+        value: |of, kernel| Some(of.get(kernel, "lts__t_sectors_op_read.sum", "sector")? * SECTOR * 1e-9),
     },
     Column {
         title: "L2, % of peak",
@@ -87,7 +100,7 @@ impl Counters {
     }
 
     /// The counters of `kernels`, in this order, or of all when there are none, as a Markdown table. A counter that
-    /// was not taken, or is in another unit than is expected, is a dash.
+    /// was not taken, or is in another unit than is expected, is a dash; one that was not taken of any has no column.
     ///
     /// # Errors
     /// When a kernel is not there.
@@ -99,13 +112,15 @@ impl Counters {
             return Err(Error::NotInResults { what: format!("kernel {kernel}"), known });
         }
         let shown = if kernels.is_empty() { known } else { kernels.iter().map(String::as_str).collect() };
+        let taken = |column: &&Column| shown.iter().any(|kernel| (column.value)(self, kernel).is_some());
+        let columns: Vec<&Column> = COLUMNS.iter().filter(taken).collect();
         let mut out = String::from("| kernel |");
-        COLUMNS.iter().for_each(|column| out += &format!(" {} |", column.title));
+        columns.iter().for_each(|column| out += &format!(" {} |", column.title));
         out += "\n|---|";
-        COLUMNS.iter().for_each(|_| out += "--:|");
-        for kernel in shown {
+        columns.iter().for_each(|_| out += "--:|");
+        for kernel in &shown {
             let _ = write!(out, "\n| `{kernel}` |");
-            for column in &COLUMNS {
+            for column in &columns {
                 let digits = column.digits;
                 let _ = match (column.value)(self, kernel) {
                     Some(value) => write!(out, " {value:.digits$} |"),
@@ -150,9 +165,9 @@ two,gpu__time_duration.sum,ms,2
         let counters = read(TEXT).unwrap();
         let table = counters.markdown(&[]).unwrap();
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[2], "| `one` | 2.000 | – | – | – | – | 4.00 | 2000 | – |");
+        assert_eq!(lines[2], "| `one` | 2.000 | 4.00 | 2000 |");
         // The time of the second is in another unit, so it is not taken for nanoseconds.
-        assert_eq!(lines[3], "| `two` | – | – | – | – | – | – | – | – |");
+        assert_eq!(lines[3], "| `two` | – | – | – |");
         let bars = |line: &str| line.matches('|').count();
         assert!(lines.iter().all(|line| bars(line) == bars(lines[0])), "{table}");
         assert!(!counters.markdown(&["two".to_owned()]).unwrap().contains("one"));

@@ -198,13 +198,18 @@ impl ShapeResults {
     }
 
     /// The arm of this name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn arm(&self, name: &str) -> Result<&ArmResults> {
-        let known = || self.arms.iter().map(|arm| arm.name.clone()).collect();
-        let found = self.arms.iter().find(|arm| arm.name == name);
-        found.ok_or_else(|| Error::NotInResults { what: format!("arm {name}"), known: known() })
+    pub fn arm(&self, name: &str) -> Option<&ArmResults> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+
+    /// Those of the arms called `names` that there are, in the order of the names; all arms where there are no
+    /// names.
+    pub fn choose(&self, names: &[String]) -> Vec<&ArmResults> {
+        if names.is_empty() {
+            self.arms.iter().collect()
+        } else {
+            names.iter().filter_map(|name| self.arm(name)).collect()
+        }
     }
 
     /// Floating-point operations of one product.
@@ -236,6 +241,21 @@ impl ShapeResults {
             samples,
         })
     }
+}
+
+/// Refuses a name of `names` that no arm of `results` has.
+pub(crate) fn require_arms(results: &[Results], names: &[String]) -> Result<()> {
+    let shapes = || results.iter().flat_map(|results| &results.shapes);
+    let Some(name) = names.iter().find(|name| !shapes().any(|shape| shape.arm(name).is_some())) else {
+        return Ok(());
+    };
+    let mut known: Vec<String> = Vec::new();
+    for arm in shapes().flat_map(|shape| &shape.arms) {
+        if !known.contains(&arm.name) {
+            known.push(arm.name.clone());
+        }
+    }
+    Err(Error::NotInResults { what: format!("arm {name}"), known })
 }
 
 impl Results {

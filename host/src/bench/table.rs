@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::results::{ArmResults, Check, Measurement, Results, ShapeResults};
+use super::results::{self, ArmResults, Check, Measurement, Results, ShapeResults};
 use super::stats::{Estimate, geometric_mean};
 use crate::error::{Error, Result};
 use crate::units;
@@ -155,30 +155,30 @@ fn means(results: &Results, regime: Regime) -> Vec<(String, f64, usize)> {
 }
 
 /// The results as a Markdown table, one row for each shape and arm, with a line that says what they were
-/// measured on. `arms` are the names of those that are shown, in this order; all when there are none.
+/// measured on and, of all arms, by which command. `arms` are the names of those that are shown, in this order; all when there are none.
 ///
 /// # Errors
-/// When an arm is not there.
+/// When an arm is in none of the results.
 pub fn markdown(results: &[Results], arms: &[String]) -> Result<String> {
+    results::require_arms(results, arms)?;
     let mut out = String::new();
     out.push_str(
         "| type | M×N×K | arm | rested TFLOPS | of baseline | sustained TFLOPS | of baseline | J a product |\n",
     );
     out.push_str("|---|---|---|--:|--:|--:|--:|--:|\n");
     for shape in results.iter().flat_map(|results| &results.shapes) {
-        let shown = if arms.is_empty() {
-            shape.arms.iter().collect()
-        } else {
-            arms.iter().map(|name| shape.arm(name)).collect::<Result<Vec<_>>>()?
-        };
-        for arm in shown {
+        for arm in shape.choose(arms) {
             if arm.rested.is_some() || arm.sustained.is_some() {
                 markdown_row(&mut out, shape, arm);
             }
         }
     }
     for results in results {
-        let _ = write!(out, "\n{}; `{}`\n", provenance(results), results.command);
+        // What is not the whole is not what the command made.
+        let _ = match arms {
+            [] => writeln!(out, "\n{}; `{}`", provenance(results), results.command),
+            _ => writeln!(out, "\n{}", provenance(results)),
+        };
     }
     Ok(out)
 }
@@ -307,8 +307,22 @@ mod tests {
     fn markdown_shows_the_arms_that_are_asked_for() {
         let table = markdown(&[example()], &["cublas".to_owned()]).unwrap();
         assert_eq!(table.lines().filter(|line| line.starts_with("| f16")).count(), 2, "{table}");
+        assert!(
+            !table.contains("hopper-gemm bench") && markdown(&[example()], &[]).unwrap().contains("hopper-gemm bench")
+        );
         let error = markdown(&[example()], &["v9".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("v9") && error.contains("cublas"), "{error}");
+    }
+
+    #[test]
+    fn arms_of_several_results_need_not_be_in_all() {
+        let mut other = example();
+        other.shapes.truncate(1);
+        other.shapes[0].arms[0].name = "v4".to_owned();
+        let names = ["v4".to_owned(), "v3_f16_128x128x64_s2".to_owned()];
+        let table = markdown(&[example(), other], &names).unwrap();
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| f16")).collect();
+        assert!(rows.len() == 2 && rows[0].contains("v3_") && rows[1].contains("v4"), "{table}");
     }
 
     #[test]
