@@ -584,6 +584,11 @@ impl<'a> Cluster<'a> {
 
     /// Who: `block (0,0,0), warp 4, lane 0`.
     pub fn who(&self, b: usize, w: usize, mask: u32) -> String {
+        self.who_of(b, w, 1, mask)
+    }
+
+    /// The same lanes of `count` warps from `w` on.
+    fn who_of(&self, b: usize, w: usize, count: usize, mask: u32) -> String {
         let block = &self.blocks[b];
         let [x, y, z] = block.ctaid;
         let rank = if self.blocks.len() > 1 {
@@ -591,12 +596,12 @@ impl<'a> Cluster<'a> {
         } else {
             String::new()
         };
-        let threads = if mask.count_ones() == 1 {
+        let threads = if mask.count_ones() == 1 && count == 1 {
             format!(" (thread {})", w as u32 * 32 + mask.trailing_zeros())
         } else {
             String::new()
         };
-        format!("block ({x},{y},{z}){rank}, {}, {}{threads}", self.cx.options.warp(w), lanes(mask))
+        format!("block ({x},{y},{z}){rank}, {}, {}{threads}", self.cx.options.warps(w, count), lanes(mask))
     }
 
     pub fn describe(&self, event: &Event) -> String {
@@ -798,49 +803,48 @@ impl<'a> Cluster<'a> {
     fn standstill(&self, kind: Kind, message: String) -> Box<Finding> {
         let mut first = None;
         let mut starved = None;
-        let mut notes = Vec::new();
+        let mut waiting: Vec<(usize, usize, u32, String)> = Vec::new();
         let mut barriers: Vec<(usize, u32)> = Vec::new();
         for (b, block) in self.blocks.iter().enumerate() {
             for (w, warp) in block.warps.iter().enumerate() {
                 for path in &warp.paths {
                     let line = self.cx.program.line(path.pc);
-                    let who = self.who(b, w, path.mask);
-                    let waits = match path.wait {
-                        Wait::None if kind == Kind::Livelock => format!("{who} runs (line {line})"),
+                    let does = match path.wait {
+                        Wait::None if kind == Kind::Livelock => format!("running (line {line})"),
                         Wait::None => continue,
                         Wait::Mbarrier { block, address, phase } => {
                             barriers.push((block, address));
-                            format!("{who} waits for phase {phase} of {} (line {line})", self.name(block, address))
+                            format!("waiting for phase {phase} of {} (line {line})", self.name(block, address))
                         }
                         Wait::Named { id, .. } => {
                             let named = &block.named[id];
                             format!(
-                                "{who} waits at named barrier {id}: {} of {} threads have arrived (line {line})",
+                                "waiting at named barrier {id}: {} of {} threads have arrived (line {line})",
                                 named.arrived,
                                 if named.expected == u32::MAX { self.cx.launch.threads() } else { named.expected }
                             )
                         }
                         Wait::Cluster { .. } => format!(
-                            "{who} waits at the cluster barrier: {} threads have arrived (line {line})",
+                            "waiting at the cluster barrier: {} threads have arrived (line {line})",
                             self.barrier.arrived
                         ),
                         Wait::Wgmma { operations } => {
                             let group = &block.groups[w / 4];
                             let warps = group.queue.front().map_or(0, |first| first.issued.count_ones());
                             format!(
-                                "{who} waits for wgmma {operations}; {} have run, and {warps} of 4 warps have issued the next (line {line})",
+                                "waiting for wgmma {operations}; {} have run, and {warps} of 4 warps have issued the next (line {line})",
                                 group.executed
                             )
                         }
                         Wait::Bulk { groups, read, .. } => {
                             let what = if read { "the reads of " } else { "" };
-                            format!("{who} waits for {what}bulk group {groups} (line {line})")
+                            format!("waiting for {what}bulk group {groups} (line {line})")
                         }
                         Wait::Warp { mask } => {
-                            format!("{who} waits for {} of its warp (line {line})", lanes(mask & warp.live))
+                            format!("waiting for {} of its warp (line {line})", lanes(mask & warp.live))
                         }
                         Wait::Registers { more } => format!(
-                            "{who} waits for {more} more registers a thread; the pool has {} a thread of a warp (line {line})",
+                            "waiting for {more} more registers a thread; the pool has {} a thread of a warp (line {line})",
                             block.register_pool / 32
                         ),
                     };
@@ -849,10 +853,19 @@ impl<'a> Cluster<'a> {
                     if matches!(path.wait, Wait::Registers { .. }) {
                         starved = starved.or(site);
                     }
-                    notes.push(waits);
+                    waiting.push((b, w, path.mask, does));
                 }
             }
         }
+        // Neighbouring warps that do the same share a line.
+        let alike = |a: &(usize, usize, u32, String), b: &(usize, usize, u32, String)| {
+            (a.0, a.1 + 1, a.2, &a.3) == (b.0, b.1, b.2, &b.3) && self.cx.options.role(a.1) == self.cx.options.role(b.1)
+        };
+        let line = |group: &[(usize, usize, u32, String)]| {
+            let (b, first, mask, does) = &group[0];
+            format!("{}: {does}", self.who_of(*b, *first, group.len(), *mask))
+        };
+        let mut notes: Vec<String> = waiting.chunk_by(alike).map(line).collect();
         barriers.sort_unstable();
         barriers.dedup();
         let mut causes = Vec::new();

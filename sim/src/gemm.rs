@@ -8,7 +8,7 @@ use crate::launch::{Argument, Launch, Options, Role};
 use crate::memory::{Access, BufferId, Memory};
 use crate::program::{LoadError, Program};
 use crate::report::{Finding, Kind, Place};
-use crate::run::{Control, Explored, Outcome, run};
+use crate::run::{Control, Explored, Outcome, run, run_and_note};
 use crate::schedule::Schedule;
 use crate::tensor_core::{self, DEPTH, Half};
 use crate::tensor_map::TensorMap;
@@ -303,7 +303,7 @@ pub fn explore_gemm(
     };
     let explored = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
         let values = result(program, product, memory, c, schedule)?;
-        compare(program, config, product, reference, &values, schedule)
+        compare(program, config, product, reference, &values, schedule).map_err(|(finding, _)| finding)
     })?;
     Ok(explored)
 }
@@ -320,12 +320,28 @@ pub fn checked_gemm(
     schedule: &Schedule,
     control: Control<'_>,
 ) -> Result<Outcome, Error> {
-    let (c, outcome) = gemm(program, config, product, schedule, control)?;
-    compare(program, config, product, reference, &c, schedule)?;
+    product.check()?;
+    let (mut memory, launch, c) = product.launch(config);
+    let options = options(config);
+    let (outcome, global) = run_and_note(program, &launch, &mut memory, &options, schedule, control)?;
+    let values = result(program, product, &memory, c, schedule)?;
+    compare(program, config, product, reference, &values, schedule).map_err(|(mut finding, element)| {
+        // Who stored it, and where.
+        let at = memory.address(c) + 2 * element as u64;
+        let writer = memory.locate(at, 2).and_then(|(buffer, offset)| global.writers(buffer, offset, 2).pop());
+        if let Some(write) = writer.map(|number| global.write(number)) {
+            finding.place = program.place(write.pc);
+            finding.threads = write.who(&options);
+        }
+        finding
+    })?;
     Ok(outcome)
 }
 
 /// Compares C with what it should be, bit for bit.
+///
+/// # Errors
+/// The finding, and the place of the first wrong element in C's buffer.
 fn compare(
     program: &Program,
     config: &Config,
@@ -333,7 +349,7 @@ fn compare(
     reference: &[u16],
     c: &[u16],
     schedule: &Schedule,
-) -> Result<(), Box<Finding>> {
+) -> Result<(), (Box<Finding>, usize)> {
     let (_, format) = formats(config.element);
     let mut wrong_elements = 0usize;
     let mut first = None;
@@ -364,7 +380,7 @@ fn compare(
         row % config.tile.m,
         column % config.tile.n
     ));
-    Err(finding)
+    Err((finding, row * product.ldc + column))
 }
 
 fn wrong(program: &Program, schedule: &Schedule, kind: Kind, message: String) -> Box<Finding> {
@@ -372,7 +388,7 @@ fn wrong(program: &Program, schedule: &Schedule, kind: Kind, message: String) ->
         kind,
         kernel: program.entry().name.clone(),
         message,
-        place: Place { line: program.entry().line, text: String::new(), source: None },
+        place: Place::NONE,
         threads: String::new(),
         notes: Vec::new(),
         history: Vec::new(),

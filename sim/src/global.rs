@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock::{Clocks, Epoch};
+use crate::launch::Options;
 use crate::memory::Memory;
+use crate::warp::lanes;
 
 /// A write to global memory, or an atomic operation on it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,14 @@ pub struct Write {
     pub mask: u32,
     /// The instruction.
     pub pc: u32,
+}
+
+impl Write {
+    /// Who: `block (0,0,0), warp 4, lane 0`.
+    pub fn who(&self, options: &Options) -> String {
+        let [x, y, z] = self.ctaid;
+        format!("block ({x},{y},{z}), {}, {}", options.warp(self.warp), lanes(self.mask))
+    }
 }
 
 /// Bits of an entry below the number of the write: one for each byte of the word.

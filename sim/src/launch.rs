@@ -87,11 +87,22 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The role of a warp.
+    pub fn role(&self, warp: usize) -> Option<&Role> {
+        self.roles.iter().find(|role| role.warps.contains(&warp))
+    }
+
     /// `warp 4 (producer)`, or `warp 4` if it has no role.
     pub fn warp(&self, warp: usize) -> String {
-        match self.roles.iter().find(|role| role.warps.contains(&warp)) {
-            Some(role) => format!("warp {warp} ({})", role.name),
-            None => format!("warp {warp}"),
+        self.warps(warp, 1)
+    }
+
+    /// `warps 0–3 (consumer)`: `count` warps of one role from `first` on.
+    pub fn warps(&self, first: usize, count: usize) -> String {
+        let role = self.role(first).map_or(String::new(), |role| format!(" ({})", role.name));
+        match count {
+            1 => format!("warp {first}{role}"),
+            _ => format!("warps {first}–{}{role}", first + count - 1),
         }
     }
 }

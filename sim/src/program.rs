@@ -188,7 +188,7 @@ impl Program {
     /// Where instruction `pc` stands.
     pub fn place(&self, pc: u32) -> Place {
         let Some(instruction) = self.entry.body.get(pc as usize) else {
-            return Place { line: 0, text: String::new(), source: None };
+            return Place::NONE;
         };
         let line = instruction.line;
         let text = self.lines.get(line as usize - 1).map_or("", |text| text.trim());
@@ -200,11 +200,16 @@ impl Program {
             let file = self.files.iter().find(|file| file.0 == at.file).map_or("?", |file| file.1.as_str());
             format!("{file}:{}", at.line)
         };
-        let source = instruction.source.map(|at| {
+        // What a pointer's method or the like does is said where it is called.
+        let standard =
+            |at: &SourceLine| self.files.iter().any(|file| file.0 == at.file && file.1.contains("/core/src/"));
+        let source = instruction.source.map(|own| {
             // An instruction of an inlined function has that function's line; the line before it in another
             // file is usually the caller's.
-            let before = self.entry.body[..pc as usize].iter().rev().filter_map(|i| i.source);
-            match before.take(256).find(|other| other.file != at.file && other.line > 0) {
+            let before = self.entry.body[..pc as usize].iter().rev().filter_map(|i| i.source).take(256);
+            let mut lines = std::iter::once(own).chain(before).filter(|at| at.line > 0 && !standard(at));
+            let Some(at) = lines.next() else { return name(own) };
+            match lines.find(|other| other.file != at.file) {
                 Some(caller) => format!("{}, after {}", name(at), name(caller)),
                 None => name(at),
             }

@@ -100,6 +100,11 @@ pub struct Place {
     pub source: Option<String>,
 }
 
+impl Place {
+    /// No single instruction.
+    pub const NONE: Place = Place { line: 0, text: String::new(), source: None };
+}
+
 /// One fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cluster::{Cluster, Status};
+use crate::global::Global;
 use crate::launch::{Context, Launch, Options};
 use crate::memory::Memory;
 use crate::program::Program;
@@ -64,9 +65,21 @@ pub fn run(
     schedule: &Schedule,
     control: Control<'_>,
 ) -> Result<Outcome, Box<Finding>> {
+    run_and_note(program, launch, memory, options, schedule, control).map(|(outcome, _)| outcome)
+}
+
+/// As [`run`]; also returns who wrote what in global memory.
+pub(crate) fn run_and_note(
+    program: &Program,
+    launch: &Launch,
+    memory: &mut Memory,
+    options: &Options,
+    schedule: &Schedule,
+    control: Control<'_>,
+) -> Result<(Outcome, Global), Box<Finding>> {
     launch.check(program, memory).map_err(|message| refused(program, message))?;
     let variables = launch.prepare(program, memory);
-    let context = launch.context(program, memory, options, variables.clone());
+    let mut context = launch.context(program, memory, options, variables.clone());
     let result = if program.blocks_talk {
         run_together(&context, schedule, control)
     } else {
@@ -75,16 +88,19 @@ pub fn run(
         if context.global.clusters_conflict.load(Ordering::Relaxed) {
             // One cluster after the other, so that it is always the same one that finds it.
             memory.restore(&saved);
-            let context = launch.context(program, memory, options, variables);
+            context = launch.context(program, memory, options, variables);
             run_apart(&context, schedule, Control { threads: 1, ..control })
         } else {
             result
         }
     };
-    result.map_err(|mut finding| {
-        finding.schedule = schedule.to_string();
-        finding
-    })
+    match result {
+        Ok(outcome) => Ok((outcome, context.global)),
+        Err(mut finding) => {
+            finding.schedule = schedule.to_string();
+            Err(finding)
+        }
+    }
 }
 
 /// The finding for a launch that does not fit its entry.
@@ -93,7 +109,7 @@ fn refused(program: &Program, message: String) -> Box<Finding> {
         kind: Kind::Launch,
         kernel: program.entry().name.clone(),
         message,
-        place: Place { line: program.entry().line, text: String::new(), source: None },
+        place: Place::NONE,
         threads: String::new(),
         notes: Vec::new(),
         history: Vec::new(),

@@ -261,6 +261,28 @@ fn rows_of_another_tile() {
 }
 
 #[test]
+fn wrong_results_name_who_stored_them() {
+    let finding = PLANT.run(&|t| change_coordinates(t, 0, |x, _| (x.to_string(), "0".to_string())), &Schedule::Timed);
+    let report = finding.expect("a finding").to_string();
+    for part in ["C[128, 0]", "block (1,0,0), warp 0 (consumer)", "st.global", "source   kernels/src/epilogue.rs"] {
+        assert!(report.contains(part), "no `{part}` in {report}");
+    }
+}
+
+#[test]
+fn standstills_name_all_who_wait() {
+    let fault = |t: &mut Text| set_count(t, 1, 2);
+    let report = PLANT.run(&fault, &Schedule::Timed).expect("a finding").to_string();
+    for part in [
+        "block (0,0,0), warps 0–3 (consumer), lanes 0–31: waiting for phase 0 of full[0]",
+        "block (0,0,0), warp 4 (producer), lane 0 (thread 128): waiting for phase 0 of empty[0]",
+        "full[0] is in phase 0: 1 of 2 arrivals and 0 bytes are pending (24576 announced, 24576 landed)",
+    ] {
+        assert!(report.contains(part), "no `{part}` in {report}");
+    }
+}
+
+#[test]
 fn maps_swapped() {
     finds(&[Kind::WrongExpectTx, Kind::WrongTile, Kind::Race, Kind::Deadlock, Kind::ReadBeforeLanded], "full", |t| {
         let loads = t.all("cp.async.bulk.tensor.2d");
@@ -363,7 +385,9 @@ fn reports_name_place_source_and_history() {
         )
         .expect("a finding");
     let report = finding.to_string();
-    for part in [PLANT.entry, "thread 128", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"] {
+    for part in
+        [PLANT.entry, "thread 128", "producer", "ptx      line", "kernels/src/", "random:1", "history", "bulk load"]
+    {
         assert!(report.contains(part), "no `{part}` in {report}");
     }
     // The same schedule gives the same report.

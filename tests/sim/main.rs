@@ -7,5 +7,6 @@ mod description;
 mod edit;
 mod faults;
 mod hardware;
+mod ladder_faults;
 mod plant;
 mod problem;

@@ -202,7 +202,7 @@ fn wrong_result(entry: &str, schedule: &Schedule, differences: &[String]) -> Box
         kind: Kind::WrongResult,
         kernel: entry.to_owned(),
         message: differences.join("; "),
-        place: sim::report::Place { line: 0, text: String::new(), source: None },
+        place: sim::report::Place::NONE,
         threads: String::new(),
         notes: Vec::new(),
         history: Vec::new(),

@@ -7,7 +7,6 @@ use crate::clock::{Epoch, Knowledge};
 use crate::cluster::Cluster;
 use crate::global::Write;
 use crate::report::Kind;
-use crate::warp::lanes;
 
 /// How an access orders others: its semantics, and the threads that it reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,13 +73,8 @@ impl Cluster<'_> {
             let verb = if what.ends_with("load") { "reads" } else { "overwrites" };
             let message = format!("{what} {verb} {place}, and nothing orders an earlier write of it before this");
             let mut finding = self.fault(Kind::Race, site, message);
-            let [x, y, z] = other.ctaid;
-            finding.notes.push(format!(
-                "the other access: block ({x},{y},{z}), {}, {} (line {})",
-                self.cx.options.warp(other.warp),
-                lanes(other.mask),
-                self.cx.program.line(other.pc)
-            ));
+            let (who, line) = (other.who(self.cx.options), self.cx.program.line(other.pc));
+            finding.notes.push(format!("the other access: {who} (line {line})"));
             return Err(finding);
         }
         Ok(())
