@@ -37,33 +37,36 @@ use crate::problem::leading_dimension_unit;
 // ANCHOR: constants
 mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
-    pub const LAUNCH: f64 = 0.200;
+    pub const LAUNCH: f64 = 0.201;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.411;
+    pub const FILL: f64 = 1.271;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.087;
+    pub const NARROW: f64 = 0.071;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 91.419;
+    pub const L2: f64 = 96.802;
+    /// Share by which the L2 takes longer for each stage beyond three, where B streams through it: blocks that may be
+    /// further apart read the same lines at different times, and then each reads them for itself.
+    pub const DRIFT: f64 = 0.064;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.578;
+    pub const UNALIGNED: f64 = 0.726;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.462;
+    pub const SHARPNESS: f64 = 1.507;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.227;
+    pub const LATENCY: f64 = 1.221;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 1.138;
+    pub const LATENCY_LOADED: f64 = 0.996;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.056;
+    pub const SCATTER: f64 = 0.044;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.653;
+    pub const EPILOGUE: f64 = 1.773;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.610;
+    pub const SLAB: f64 = 0.485;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.429;
+    pub const EXPOSED: f64 = 0.480;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.117;
+    pub const REDUCTION: f64 = 3.496;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
     pub const CLUSTER: f64 = 2.998;
 
@@ -211,14 +214,16 @@ pub fn predict(config: &Config, band: u32, [m, n, k]: [usize; 3]) -> Prediction 
         let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
         (a_box + b_box) as f64 * row_bytes * (1.0 + UNALIGNED)
     };
-    let l2 = loaded / L2 * clock;
+    // Half of the L2: A and C need room too.
+    let b_bytes = n as f64 * k as f64 * bytes;
+    let streamed = b_bytes > L2_BYTES / 2.0;
+    let apart = if streamed { 1.0 + DRIFT * (stages as f64 - 3.0) } else { 1.0 };
+    let l2 = loaded * apart / L2 * clock;
     let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
 
     let [m, n, k] = [m, n, k].map(|size| size as f64);
     let band = f64::from(band.max(1)).min(rows);
-    let b_bytes = n * k * bytes;
-    // Half of the L2: A and C need room too.
-    let passes = if b_bytes > L2_BYTES / 2.0 { (rows / band).ceil() } else { 1.0 };
+    let passes = if streamed { (rows / band).ceil() } else { 1.0 };
     let c_bytes = m * n * bytes;
     let dram_bytes = m * k * bytes + passes * b_bytes + c_bytes;
     let dram = (dram_bytes + SCATTER * band.log2() * c_bytes) / (DRAM * 1e12);
