@@ -4,7 +4,7 @@ use crate::support::{Folder, run};
 
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-pair-stores.json");
 const COUNTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-8192-ncu.csv");
-const ENTRY: &str = "v5_f16_128x256x64_s4";
+const ENTRY: &str = "v5_f16_128x256x64_s3";
 
 #[test]
 fn results_are_drawn() {
