@@ -305,29 +305,34 @@ impl Shared {
         ((1u8 << to) - 1) & !((1u8 << from) - 1)
     }
 
-    /// Notes a read of bytes that exist, by someone who knows `knowledge`: by `lane`, or through the async proxy.
+    /// Notes reads of `length` bytes that exist at each of `places`, by someone who knows `knowledge`: by a lane, or
+    /// through the async proxy.
     ///
     /// # Errors
-    /// The first conflict.
+    /// The first conflict, with the index of its place.
     pub fn read(
         &mut self,
         accesses: &mut Accesses,
-        address: u32,
+        places: &[(u32, Option<Lane>)],
         length: usize,
         reader: Reader,
         knowledge: &Knowledge,
-        lane: Option<Lane>,
-    ) -> Result<(), (u32, Conflict)> {
+    ) -> Result<(), (usize, u32, Conflict)> {
+        let Some(&(_, lane)) = places.first() else { return Ok(()) };
         let mut reading = Reading::new(accesses, reader, knowledge, lane);
-        let (first, end) = Self::range(address, length);
-        for index in first..end {
-            reading.word(index, &mut self.words[index], Self::cover(address, length, index))?;
+        for (i, &(address, lane)) in places.iter().enumerate() {
+            reading.lane = lane;
+            let (first, end) = Self::range(address, length);
+            for index in first..end {
+                let cover = Self::cover(address, length, index);
+                reading.word(index, &mut self.words[index], cover).map_err(|(at, conflict)| (i, at, conflict))?;
+            }
         }
         Ok(())
     }
 
-    /// The same through the async proxy, for pieces of 16 bytes at the addresses `pieces`, which are multiples of 16. Puts those who wrote
-    /// them into `writers`.
+    /// Notes reads through the async proxy of pieces of 16 bytes at the addresses `pieces`, which are multiples of 16.
+    /// Puts those who wrote them into `writers`.
     ///
     /// # Errors
     /// The first conflict.
@@ -354,48 +359,49 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes a write of bytes that exist, by someone who knows `knowledge`: by `lane`, or through the async proxy.
+    /// Notes writes of `length` bytes that exist at each of `places`, by someone who knows `knowledge`: by a lane, or
+    /// through the async proxy.
     ///
     /// # Errors
-    /// The first conflict.
+    /// The first conflict, with the index of its place.
     pub fn write(
         &mut self,
         accesses: &Accesses,
-        address: u32,
+        places: &[(u32, Option<Lane>)],
         length: usize,
         writer: u32,
         knowledge: &Knowledge,
-        lane: Option<Lane>,
-    ) -> Result<(), (u32, Conflict)> {
+    ) -> Result<(), (usize, u32, Conflict)> {
         self.version += 1;
-        let proxy = if lane.is_some() { Proxy::Generic } else { Proxy::Async };
-        let (first, end) = Self::range(address, length);
         let mut good = (0, 0);
-        for index in first..end {
-            let word = self.words[index];
-            let at = SHARED_BASE + index as u32 * 4;
-            if word.barrier {
-                return Err((at, Conflict::Barrier));
-            }
-            let cover = Self::cover(address, length, index);
-            // Threads may write different bytes of one word at once.
-            if (word.writer, word.readers) != good && (cover == WHOLE_WORD || word.written & cover != 0) {
-                accesses.readable(word.writer, knowledge, proxy).map_err(|conflict| (at, conflict))?;
-                if word.writer != writer
-                    && accesses.is_of_a_lane(word.writer, lane)
-                    && lane.is_some_and(|lane| lane.is_not(word.lane))
-                {
-                    return Err((at, Conflict::BetweenLanes(accesses.get(word.writer).action)));
+        for (i, &(address, lane)) in places.iter().enumerate() {
+            let proxy = if lane.is_some() { Proxy::Generic } else { Proxy::Async };
+            let (first, end) = Self::range(address, length);
+            for index in first..end {
+                let word = self.words[index];
+                let fault = |conflict| (i, SHARED_BASE + index as u32 * 4, conflict);
+                if word.barrier {
+                    return Err(fault(Conflict::Barrier));
                 }
-                for reader in accesses.readers(word.readers) {
-                    if !knowledge.all.knows(reader.epoch) {
-                        return Err((at, Conflict::MayStillRead(reader.action)));
+                let cover = Self::cover(address, length, index);
+                // Threads may write different bytes of one word at once.
+                if (word.writer, word.readers) != good && (cover == WHOLE_WORD || word.written & cover != 0) {
+                    accesses.readable(word.writer, knowledge, proxy).map_err(fault)?;
+                    if let Some(reader) = accesses.readers(word.readers).iter().find(|r| !knowledge.all.knows(r.epoch))
+                    {
+                        return Err(fault(Conflict::MayStillRead(reader.action)));
+                    }
+                    if word.writer != writer && accesses.is_of_a_lane(word.writer, lane) {
+                        if lane.is_some_and(|lane| lane.is_not(word.lane)) {
+                            return Err(fault(Conflict::BetweenLanes(accesses.get(word.writer).action)));
+                        }
+                    } else {
+                        good = (word.writer, word.readers);
                     }
                 }
-                good = (word.writer, word.readers);
+                let lane = if cover == WHOLE_WORD { lane.map_or(ALL_LANES, |lane| lane.lane) } else { PART_OF_A_WORD };
+                self.words[index] = Word { writer, readers: 0, written: word.written | cover, barrier: false, lane };
             }
-            let lane = if cover == WHOLE_WORD { lane.map_or(ALL_LANES, |lane| lane.lane) } else { PART_OF_A_WORD };
-            self.words[index] = Word { writer, readers: 0, written: word.written | cover, barrier: false, lane };
         }
         Ok(())
     }

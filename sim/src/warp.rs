@@ -4,6 +4,8 @@
 //! meet again where the branch's ways meet (its immediate postdominator), as compilers arrange it for
 //! hardware with independent thread scheduling.
 
+use std::cell::RefCell;
+
 use crate::clock::Knowledge;
 use crate::program::NOWHERE;
 use crate::shared::{ALL_LANES, Lane};
@@ -114,7 +116,8 @@ pub struct Warp {
     pub heard: Knowledge,
     /// Number of `wgmma.fence`s executed.
     pub fences: u32,
-    /// For each register, `fences + 1` when it was last written by an ordinary instruction.
+    /// For each register, `fences + 1` when it was last written by an ordinary instruction; 0 if none has written it
+    /// since a wgmma did.
     pub written: Vec<u32>,
     /// For each register, the number (from 1) of the last wgmma that uses it.
     pub flight: Vec<u64>,
@@ -136,13 +139,35 @@ pub struct Warp {
     pub last_read: (u32, u32, u32),
 }
 
+/// Most register files that a thread of the host keeps.
+const MOST_SPARE: usize = 64;
+
+thread_local! {
+    /// Register files of warps that are gone: they are large, and many short runs need them again and again.
+    static SPARE: RefCell<Vec<Vec<Lanes>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Warp {
+    fn drop(&mut self) {
+        let regs = std::mem::take(&mut self.regs);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MOST_SPARE {
+                spare.push(regs);
+            }
+        });
+    }
+}
+
 impl Warp {
     /// A warp whose threads in `mask` exist.
     pub fn new(mask: u32, dimension: u32, registers: usize, predicates: usize, register_count: u32) -> Warp {
+        let mut regs = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        regs.clear();
+        regs.resize(registers, [0; 32]);
         let mut knowledge = Knowledge::default();
         knowledge.all.learn(crate::clock::Epoch { dimension, time: 1 });
         Warp {
-            regs: vec![[0; 32]; registers],
+            regs,
             preds: vec![0; predicates],
             live: mask,
             paths: vec![Path {

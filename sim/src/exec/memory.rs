@@ -7,7 +7,7 @@ use super::{Exec, PARAM_WINDOW, RANK_SHIFT, SHARED_WINDOW, Site, extend, low_bit
 use crate::clock::Epoch;
 use crate::cluster::{Cluster, Flow, What};
 use crate::report::Kind;
-use crate::shared::{Lane, Proxy, Reader, Writer};
+use crate::shared::{Proxy, Reader, Writer};
 use crate::tensor_core::{DEPTH, Half};
 use crate::warp::Lanes;
 
@@ -116,42 +116,65 @@ impl Cluster<'_> {
         self.blocks[site.b].warps[site.w].last_write.2
     }
 
-    /// The lane of an access that is checked: acquiring, releasing and volatile ones order others instead.
-    fn weak_lane(&self, site: Site, lane: usize, order: Order) -> Option<Lane> {
-        order.is_weak().then(|| self.blocks[site.b].warps[site.w].lane(lane))
+    /// Where the lanes' addresses lead, `length` bytes each: aligned, and reachable in shared memory.
+    fn targets(&mut self, site: Site, space: Space, addresses: &Lanes, length: usize) -> Exec<[Target; 32]> {
+        let mut targets = [Target::Param(0); 32];
+        for lane in site.lanes() {
+            let one = site.lane(lane);
+            self.check_alignment(one, addresses[lane], length as u64)?;
+            targets[lane] = self.target(one, space, addresses[lane])?;
+            if let Target::Shared(block, at) = targets[lane] {
+                self.reach(one, block, at, length)?;
+            }
+        }
+        Ok(targets)
     }
 
-    /// Reads shared memory for an ordinary load of `lane`, or for what needs no check.
-    fn read_shared(&mut self, site: Site, block: usize, address: u32, out: &mut [u8], lane: Option<Lane>) -> Exec<()> {
-        self.reach(site, block, address, out.len())?;
-        if lane.is_some() {
-            let reader = self.reader(site);
+    /// Checks and notes ordinary accesses to shared memory: of each lane for itself, or of all together.
+    fn check_shared(
+        &mut self,
+        site: Site,
+        targets: &[Target; 32],
+        length: usize,
+        writes: bool,
+        together: bool,
+    ) -> Exec<()> {
+        let block_of = |lane: usize| match targets[lane] {
+            Target::Shared(block, _) => Some(block),
+            _ => None,
+        };
+        let mut rest = site.lanes().filter(|&lane| block_of(lane).is_some()).fold(0u32, |mask, lane| mask | 1 << lane);
+        while rest != 0 {
+            let target = block_of(rest.trailing_zeros() as usize).unwrap_or(site.b);
+            let warp = &self.blocks[site.b].warps[site.w];
+            let (mut places, mut lanes, mut count) = ([(0, None); 32], [0; 32], 0);
+            for lane in (Site { mask: rest, ..site }).lanes() {
+                if let Target::Shared(block, at) = targets[lane]
+                    && block == target
+                {
+                    places[count] = (at, Some(if together { warp.all_lanes() } else { warp.lane(lane) }));
+                    lanes[count] = lane;
+                    count += 1;
+                    rest &= !(1 << lane);
+                }
+            }
             let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
-            let shared = &mut self.blocks[block].shared;
-            let result = shared.read(&mut self.accesses, address, out.len(), reader, &knowledge, lane);
+            let result = if writes {
+                let writer = self.writer(site);
+                let shared = &mut self.blocks[target].shared;
+                shared.write(&self.accesses, &places[..count], length, writer, &knowledge)
+            } else {
+                let reader = self.reader(site);
+                let shared = &mut self.blocks[target].shared;
+                shared.read(&mut self.accesses, &places[..count], length, reader, &knowledge)
+            };
             self.blocks[site.b].warps[site.w].knowledge = knowledge;
-            result.map_err(|conflict| {
-                self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "an ordinary load")
+            result.map_err(|(index, at, conflict)| {
+                let what = if writes { "an ordinary store" } else { "an ordinary load" };
+                let who = (site.b, site.w, 1 << lanes[index], site.pc);
+                self.conflict(who, target, (at, conflict), writes, what)
             })?;
         }
-        out.copy_from_slice(self.blocks[block].shared.slice(address, out.len()));
-        Ok(())
-    }
-
-    /// Writes shared memory for an ordinary store of `lane`, or for what needs no check.
-    fn write_shared(&mut self, site: Site, block: usize, address: u32, bytes: &[u8], lane: Option<Lane>) -> Exec<()> {
-        self.reach(site, block, address, bytes.len())?;
-        let writer = self.writer(site);
-        if lane.is_some() {
-            let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
-            let shared = &mut self.blocks[block].shared;
-            let result = shared.write(&self.accesses, address, bytes.len(), writer, &knowledge, lane);
-            self.blocks[site.b].warps[site.w].knowledge = knowledge;
-            result.map_err(|conflict| {
-                self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "an ordinary store")
-            })?;
-        }
-        self.blocks[block].shared.slice_mut(address, bytes.len()).copy_from_slice(bytes);
         Ok(())
     }
 
@@ -176,14 +199,16 @@ impl Cluster<'_> {
             Operand::Address(Symbol::Param(_), _) => Space::Param,
             _ => space,
         };
+        let targets = self.targets(site, space, &addresses, bytes)?;
+        if order.is_weak() {
+            self.check_shared(site, &targets, bytes, false, false)?;
+        }
         for lane in site.lanes() {
             let one = site.lane(lane);
-            self.check_alignment(one, addresses[lane], bytes as u64)?;
-            match self.target(one, space, addresses[lane])? {
+            match targets[lane] {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    let weak = self.weak_lane(one, lane, order);
-                    self.read_shared(one, block, at, &mut buffer[..bytes], weak)?;
+                    buffer[..bytes].copy_from_slice(self.blocks[block].shared.slice(at, bytes));
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut buffer[..bytes]);
@@ -233,16 +258,18 @@ impl Cluster<'_> {
         let bytes = size * src.len();
         let mut buffer = [0u8; 16];
         let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
+        let targets = self.targets(site, space, &addresses, bytes)?;
+        if order.is_weak() {
+            self.check_shared(site, &targets, bytes, true, false)?;
+        }
         for lane in site.lanes() {
             let one = site.lane(lane);
             for (i, value) in values.iter().enumerate() {
                 buffer[i * size..(i + 1) * size].copy_from_slice(&value[lane].to_le_bytes()[..size]);
             }
-            self.check_alignment(one, addresses[lane], bytes as u64)?;
-            match self.target(one, space, addresses[lane])? {
+            match targets[lane] {
                 Target::Shared(block, at) => {
-                    let weak = self.weak_lane(one, lane, order);
-                    self.write_shared(one, block, at, &buffer[..bytes], weak)?;
+                    self.blocks[block].shared.slice_mut(at, bytes).copy_from_slice(&buffer[..bytes]);
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
@@ -297,15 +324,14 @@ impl Cluster<'_> {
         let size = ty.bytes() as usize;
         let mut old = [0u64; 32];
         let (path, epoch, mut number) = (self.whole_path(site), self.epoch(site), None);
+        let targets = self.targets(site, space, &addresses, size)?;
         for lane in site.lanes() {
             let one = site.lane(lane);
-            self.check_alignment(one, addresses[lane], size as u64)?;
             let mut word = [0u8; 8];
-            let target = self.target(one, space, addresses[lane])?;
-            match target {
+            match targets[lane] {
                 Target::Shared(block, at) => {
                     self.acquire_word(one, block, at, order);
-                    self.read_shared(one, block, at, &mut word[..size], None)?;
+                    word[..size].copy_from_slice(self.blocks[block].shared.slice(at, size));
                 }
                 Target::Global(at) => {
                     let result = self.cx.memory.read(at, &mut word[..size]);
@@ -320,9 +346,9 @@ impl Cluster<'_> {
             old[lane] = before;
             let new = combine(op, ty, before, first[lane] & low_bits(size as u64 * 8), second[lane]);
             let bytes = &new.to_le_bytes()[..size];
-            match target {
+            match targets[lane] {
                 Target::Shared(block, at) => {
-                    self.write_shared(one, block, at, bytes, None)?;
+                    self.blocks[block].shared.slice_mut(at, size).copy_from_slice(bytes);
                     self.release_word(one, block, at, order);
                 }
                 Target::Global(at) => {
@@ -341,20 +367,23 @@ impl Cluster<'_> {
         Ok(Flow::Next)
     }
 
-    pub fn load_matrix(&mut self, site: Site, transpose: bool, dst: &[Reg], address: &Address) -> Exec<Flow> {
+    /// Where the rows of matrices lie: threads 8·i to 8·i+7 hold the addresses of the rows of matrix i.
+    fn matrix_rows(&mut self, site: Site, address: &Address, matrices: usize, writes: bool) -> Exec<[Target; 32]> {
         self.aligned(site)?;
-        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
-        let addresses = self.address(site.b, site.w, address);
+        let addresses = self.address(site.b, site.w, address).map(|address| address & 0xffff_ffff);
+        let rows = Site { mask: u32::MAX >> (32 - 8 * matrices.clamp(1, 4)), ..site };
+        let targets = self.targets(rows, Space::Shared, &addresses, 16)?;
+        self.check_shared(rows, &targets, 16, writes, true)?;
+        Ok(targets)
+    }
+
+    pub fn load_matrix(&mut self, site: Site, transpose: bool, dst: &[Reg], address: &Address) -> Exec<Flow> {
+        let targets = self.matrix_rows(site, address, dst.len(), false)?;
         for (matrix, dst) in dst.iter().enumerate() {
-            // Threads 8·i to 8·i+7 hold the addresses of the rows of matrix i.
             let mut rows = [[0u8; 16]; 8];
             for (row, bytes) in rows.iter_mut().enumerate() {
-                let lane = matrix * 8 + row;
-                let one = site.lane(lane);
-                self.check_alignment(one, addresses[lane], 16)?;
-                match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.read_shared(one, block, at, bytes, lanes)?,
-                    _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
+                if let Target::Shared(block, at) = targets[matrix * 8 + row] {
+                    bytes.copy_from_slice(self.blocks[block].shared.slice(at, 16));
                 }
             }
             let element = |row: usize, column: usize| {
@@ -374,10 +403,8 @@ impl Cluster<'_> {
     }
 
     pub fn store_matrix(&mut self, site: Site, transpose: bool, address: &Address, src: &[Operand]) -> Exec<Flow> {
-        self.aligned(site)?;
         self.progress += 1;
-        let lanes = Some(self.blocks[site.b].warps[site.w].all_lanes());
-        let addresses = self.address(site.b, site.w, address);
+        let targets = self.matrix_rows(site, address, src.len(), true)?;
         for (matrix, src) in src.iter().enumerate() {
             let value = self.value(site.b, site.w, src);
             let mut rows = [[0u8; 16]; 8];
@@ -392,12 +419,8 @@ impl Cluster<'_> {
                 }
             }
             for (row, bytes) in rows.iter().enumerate() {
-                let lane = matrix * 8 + row;
-                let one = site.lane(lane);
-                self.check_alignment(one, addresses[lane], 16)?;
-                match self.target(one, Space::Shared, addresses[lane] & 0xffff_ffff)? {
-                    Target::Shared(block, at) => self.write_shared(one, block, at, bytes, lanes)?,
-                    _ => return Err(self.fault(Kind::OutOfBounds, one, "not a shared address".to_string())),
+                if let Target::Shared(block, at) = targets[matrix * 8 + row] {
+                    self.blocks[block].shared.slice_mut(at, 16).copy_from_slice(bytes);
                 }
             }
         }
@@ -408,8 +431,9 @@ impl Cluster<'_> {
     pub fn mma(&mut self, site: Site, mma: &Mma) -> Exec<Flow> {
         self.aligned(site)?;
         let half = if mma.ab_type == Type::F16 { Half::F16 } else { Half::Bf16 };
+        let mut operands = std::mem::take(&mut self.scratch.operands);
         let get =
-            |operands: &[Operand]| -> Vec<Lanes> { operands.iter().map(|o| self.value(site.b, site.w, o)).collect() };
+            |operands: &[Operand]| -> Vec<_> { operands.iter().map(|o| self.borrowed(site.b, site.w, o)).collect() };
         let (a, b, c) = (get(&mma.a), get(&mma.b), get(&mma.c));
         let half_of = |value: u64, i: usize| (value >> (16 * i)) as u16;
         let mut rows = [[0u16; DEPTH]; 16];
@@ -425,7 +449,6 @@ impl Cluster<'_> {
                 }
             }
         }
-        let operands = &mut self.scratch.operands;
         operands.fill(half, &rows, &columns, [false; 2]);
         let mut out = [[0u64; 32]; 4];
         for row in 0..16 {
@@ -441,6 +464,7 @@ impl Cluster<'_> {
                 out[register][lane] = u64::from(sum.to_bits());
             }
         }
+        self.scratch.operands = operands;
         for (dst, value) in mma.d.iter().zip(&out) {
             self.set(site, *dst, value);
         }

@@ -6,6 +6,8 @@ mod sync;
 mod tma;
 pub(crate) mod wgmma;
 
+use std::borrow::Cow;
+
 use ptx::ast::*;
 
 use crate::alu;
@@ -149,7 +151,7 @@ impl<'a> Cluster<'a> {
                 self.set_pred(site, *dst, if *negate { !value } else { value });
             }
             Op::Move { ty, dst, a } => {
-                let value = self.typed(b, w, a, *ty);
+                let value = self.typed(b, w, a, *ty).into_owned();
                 self.set(site, *dst, &value);
             }
             Op::Unpack { ty, dst, a } => {
@@ -374,21 +376,28 @@ impl<'a> Cluster<'a> {
 
     /// The value of an operand in every lane.
     pub fn value(&self, b: usize, w: usize, operand: &Operand) -> Lanes {
-        match *operand {
-            Operand::Reg(reg) => self.blocks[b].warps[w].regs[reg.0 as usize],
+        self.borrowed(b, w, operand).into_owned()
+    }
+
+    /// The same, without a copy if it is a register.
+    pub fn borrowed(&self, b: usize, w: usize, operand: &Operand) -> Cow<'_, Lanes> {
+        Cow::Owned(match *operand {
+            Operand::Reg(reg) => return Cow::Borrowed(&self.blocks[b].warps[w].regs[reg.0 as usize]),
             Operand::Int(value) => [value; 32],
             Operand::F32(bits) => [u64::from(bits); 32],
             Operand::F64(bits) => [bits; 32],
             Operand::Special(special) => self.special(b, w, special),
             Operand::Address(symbol, offset) => [self.symbol(symbol).wrapping_add(offset as u64); 32],
-        }
+        })
     }
 
     /// The same; decimal literals become the type's format.
-    fn typed(&self, b: usize, w: usize, operand: &Operand, ty: Type) -> Lanes {
+    fn typed(&self, b: usize, w: usize, operand: &Operand, ty: Type) -> Cow<'_, Lanes> {
         match *operand {
-            Operand::F64(bits) if ty == Type::F32 => [u64::from((f64::from_bits(bits) as f32).to_bits()); 32],
-            _ => self.value(b, w, operand),
+            Operand::F64(bits) if ty == Type::F32 => {
+                Cow::Owned([u64::from((f64::from_bits(bits) as f32).to_bits()); 32])
+            }
+            _ => self.borrowed(b, w, operand),
         }
     }
 

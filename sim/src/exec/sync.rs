@@ -289,9 +289,9 @@ impl Cluster<'_> {
             let warp = &self.blocks[site.b].warps[site.w];
             let (knowledge, by) = (warp.knowledge.clone(), Some(warp.lane(lane)));
             let shared = &mut self.blocks[block].shared;
-            let result = shared.write(&self.accesses, address, 8, writer, &knowledge, by);
-            result.map_err(|conflict| {
-                self.conflict((site.b, site.w, one.mask, site.pc), block, conflict, true, "mbarrier.init")
+            let result = shared.write(&self.accesses, &[(address, by)], 8, writer, &knowledge);
+            result.map_err(|(_, at, conflict)| {
+                self.conflict((site.b, site.w, one.mask, site.pc), block, (at, conflict), true, "mbarrier.init")
             })?;
             self.blocks[block].shared.set_barrier(address, true);
             let dimension = self.dimension();

@@ -216,11 +216,11 @@ impl Cluster<'_> {
         let writer = self.accesses.writer(Writer { epoch: None, proxy: Proxy::Async, action });
         let knowledge = std::mem::take(&mut self.blocks[site.b].warps[site.w].knowledge);
         let shared = &mut self.blocks[block].shared;
-        let result = shared.write(&self.accesses, address, bytes as usize, writer, &knowledge, None);
+        let result = shared.write(&self.accesses, &[(address, None)], bytes as usize, writer, &knowledge);
         let warp = &mut self.blocks[site.b].warps[site.w];
         warp.knowledge = knowledge;
-        result.map_err(|conflict| {
-            self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, true, "a bulk load")
+        result.map_err(|(_, at, conflict)| {
+            self.conflict((site.b, site.w, site.mask, site.pc), block, (at, conflict), true, "a bulk load")
         })?;
         if block == site.b {
             let warp = &mut self.blocks[site.b].warps[site.w];
@@ -289,9 +289,9 @@ impl Cluster<'_> {
         let written = Epoch { dimension: thread.written, time };
         let knowledge = self.blocks[site.b].warps[site.w].knowledge.clone();
         let shared = &mut self.blocks[block].shared;
-        let result = shared.read(&mut self.accesses, address, bytes as usize, reader, &knowledge, None);
-        result.map_err(|conflict| {
-            self.conflict((site.b, site.w, site.mask, site.pc), block, conflict, false, "a bulk store")
+        let result = shared.read(&mut self.accesses, &[(address, None)], bytes as usize, reader, &knowledge);
+        result.map_err(|(_, at, conflict)| {
+            self.conflict((site.b, site.w, site.mask, site.pc), block, (at, conflict), false, "a bulk store")
         })?;
         self.note(event.what, site.b, site.w, site.mask, site.pc);
         self.copy_writes(site, &remote, bytes, written)?;
