@@ -391,6 +391,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_that_underflows_keeps_its_sign_until_zeros_are_added() {
+        // Sixteen times -2^-266, far below the smallest f32.
+        let tiny = dot(Half::Bf16, [0x8001; DEPTH], [0x0001; DEPTH], 0.0);
+        assert_eq!(tiny.to_bits(), (-0f32).to_bits());
+        assert_eq!(dot(Half::Bf16, [0; DEPTH], [0x3f80; DEPTH], tiny).to_bits(), 0);
+    }
+
+    #[test]
     fn infinities_and_nan() {
         let one = |a: u16, b: u16, c: f32| {
             let mut rows = [[0u16; DEPTH]; 2];

@@ -116,8 +116,7 @@ pub struct Warp {
     pub heard: Knowledge,
     /// Number of `wgmma.fence`s executed.
     pub fences: u32,
-    /// For each register, `fences + 1` when it was last written by an ordinary instruction; 0 if none has written it
-    /// since a wgmma did.
+    /// For each register, `fences + 1` when it was last written by an ordinary instruction.
     pub written: Vec<u32>,
     /// For each register, the number (from 1) of the last wgmma that uses it.
     pub flight: Vec<u64>,

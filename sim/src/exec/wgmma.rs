@@ -10,7 +10,7 @@ use crate::report::Kind;
 use crate::shared::{Proxy, Reader, Shared};
 use crate::tensor_core::{DEPTH, Half, Operands, unchanged};
 use crate::timing;
-use crate::warp::{Lanes, Wait, Warp};
+use crate::warp::{Lanes, Wait};
 
 /// Rows of a wgmma.
 const ROWS: usize = 64;
@@ -103,21 +103,20 @@ fn gather(shared: &Shared, chunks: &[u32], rows: usize, transposed: bool, out: &
     }
 }
 
-/// Adds the products of the sixteen rows from `first` on to the accumulators of their warp, which are `registers`.
+/// Adds the products of the sixteen rows from `first` on to the accumulators of their warp: `registers`, in `values`.
 /// `sums` has room for a row.
-fn accumulate(operands: &Operands, first: usize, scale_d: bool, registers: &[Reg], warp: &mut Warp, sums: &mut [f32]) {
-    let values = &mut warp.regs;
+fn accumulate(
+    operands: &Operands,
+    first: usize,
+    scale_d: bool,
+    registers: &[Reg],
+    values: &mut [Lanes],
+    sums: &mut [f32],
+) {
     for register in registers {
-        let i = register.0 as usize;
-        if !scale_d {
-            values[i] = [0; 32];
-        } else if warp.written[i] != 0 {
-            // What a wgmma wrote needs no such care.
-            for value in &mut values[i] {
-                *value = u64::from(unchanged(*value as u32));
-            }
+        for value in &mut values[register.0 as usize] {
+            *value = if scale_d { u64::from(unchanged(*value as u32)) } else { 0 };
         }
-        warp.written[i] = 0;
     }
     for row in (0..16).filter(|row| !operands.adds_nothing(first + row)) {
         // Four threads hold a row, each two neighbouring columns of eight: registers 0 and 1 of four in the upper
@@ -466,7 +465,7 @@ impl Cluster<'_> {
         operands.fill(half, a, columns, wgmma.negate);
         sums.resize(n, 0.0);
         for (w, warp) in block.warps[group * 4..group * 4 + 4].iter_mut().enumerate() {
-            accumulate(operands, 16 * w, operation.scale_d, &wgmma.d, warp, sums);
+            accumulate(operands, 16 * w, operation.scale_d, &wgmma.d, &mut warp.regs, sums);
         }
         let start = operation.ready.max(block.tensor_free);
         let end = start + timing::wgmma_cycles(wgmma.n);
