@@ -299,8 +299,12 @@ impl Shared {
     }
 
     /// Bits of the bytes of word `word` that `[address, address + length)` covers.
+    #[inline]
     fn cover(address: u32, length: usize, word: usize) -> u8 {
         let start = (address - SHARED_BASE) as usize;
+        if start <= word * 4 && word * 4 + 4 <= start + length {
+            return WHOLE_WORD;
+        }
         let (from, to) = (start.max(word * 4) - word * 4, (start + length).min(word * 4 + 4) - word * 4);
         ((1u8 << to) - 1) & !((1u8 << from) - 1)
     }

@@ -89,16 +89,21 @@ impl Descriptor {
 fn gather(shared: &Shared, chunks: &[u32], rows: usize, transposed: bool, out: &mut Vec<[u16; DEPTH]>) {
     out.clear();
     out.resize(rows, [0; DEPTH]);
-    for (i, &address) in chunks.iter().enumerate() {
+    let elements = |address: u32| -> [u16; 8] {
         let bytes = shared.slice(address, 16);
-        let element = |e: usize| u16::from_le_bytes([bytes[2 * e], bytes[2 * e + 1]]);
-        for e in 0..8 {
-            if transposed {
-                let (k, piece) = (i / (rows / 8), i % (rows / 8));
-                out[piece * 8 + e][k] = element(e);
-            } else {
-                out[i / 2][i % 2 * 8 + e] = element(e);
+        std::array::from_fn(|e| u16::from_le_bytes([bytes[2 * e], bytes[2 * e + 1]]))
+    };
+    if transposed {
+        for (i, &address) in chunks.iter().enumerate() {
+            let (k, piece) = (i / (rows / 8), i % (rows / 8));
+            for (row, element) in out[8 * piece..].iter_mut().zip(elements(address)) {
+                row[k] = element;
             }
+        }
+    } else {
+        for (row, pieces) in out.iter_mut().zip(chunks.chunks_exact(2)) {
+            row[..8].copy_from_slice(&elements(pieces[0]));
+            row[8..].copy_from_slice(&elements(pieces[1]));
         }
     }
 }
