@@ -389,7 +389,13 @@ impl<'a> Cluster<'a> {
             if self.progress != self.progress_at.0 {
                 self.progress_at = (self.progress, self.instructions);
             } else if self.instructions - self.progress_at.1 > self.cx.options.livelock_limit {
-                return Err(self.livelock());
+                let silent = self.instructions - self.progress_at.1;
+                let message = format!("{silent} warp instructions have run since anything visible happened");
+                return Err(self.livelock(message, self.cx.options.livelock_limit));
+            }
+            if self.instructions > self.cx.options.instruction_limit {
+                let message = format!("{} warp instructions have run, and there is no end", self.instructions);
+                return Err(self.livelock(message, self.cx.options.instruction_limit));
             }
         }
         Ok(Status::Running)
@@ -783,15 +789,9 @@ impl<'a> Cluster<'a> {
         notes.into_iter().map(|note| note.1).collect()
     }
 
-    fn livelock(&self) -> Box<Finding> {
-        let mut finding = self.standstill(
-            Kind::Livelock,
-            format!(
-                "{} warp instructions have run since anything visible happened",
-                self.instructions - self.progress_at.1
-            ),
-        );
-        finding.notes.push(format!("the bound is {}", self.cx.options.livelock_limit));
+    fn livelock(&self, message: String, bound: u64) -> Box<Finding> {
+        let mut finding = self.standstill(Kind::Livelock, message);
+        finding.notes.push(format!("the bound is {bound}"));
         finding
     }
 

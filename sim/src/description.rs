@@ -9,7 +9,9 @@
 //! shared_bytes = 49216          # dynamic shared memory
 //! require_drain = false         # producers may exit before their loads have landed
 //! single_arrivals = true        # a thread arrives on a barrier once a phase
+//! ordered_global = true         # accesses to global memory must be ordered
 //! livelock_limit = 4000000      # warp instructions without a visible effect
+//! instruction_limit = 4294967296 # warp instructions of a cluster
 //! resident_clusters = 132       # at once, where blocks talk through global memory
 //!
 //! [[buffer]]
@@ -88,8 +90,13 @@ pub struct Description {
     /// See [`Options::single_arrivals`].
     #[serde(default = "yes")]
     pub single_arrivals: bool,
+    /// See [`Options::ordered_global`].
+    #[serde(default = "yes")]
+    pub ordered_global: bool,
     /// See [`Options::livelock_limit`].
     pub livelock_limit: Option<u64>,
+    /// See [`Options::instruction_limit`].
+    pub instruction_limit: Option<u64>,
     /// See [`Options::resident_clusters`].
     pub resident_clusters: Option<usize>,
     #[serde(default, rename = "buffer")]
@@ -247,7 +254,9 @@ impl Description {
         let options = Options {
             require_drain: self.require_drain,
             single_arrivals: self.single_arrivals,
+            ordered_global: self.ordered_global,
             livelock_limit: self.livelock_limit.unwrap_or(standard.livelock_limit),
+            instruction_limit: self.instruction_limit.unwrap_or(standard.instruction_limit),
             resident_clusters: self.resident_clusters.unwrap_or(standard.resident_clusters),
             names,
             roles: self.roles.iter().map(role).collect(),

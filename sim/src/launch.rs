@@ -58,9 +58,15 @@ pub struct Options {
     pub require_drain: bool,
     /// A thread may arrive on a barrier only once a phase.
     pub single_arrivals: bool,
+    /// Accesses to global memory must be ordered. False for kernels whose threads store the same value to the same
+    /// place and do not care which of them does.
+    pub ordered_global: bool,
     /// Warp instructions that a cluster may execute without any visible effect before it is called a
     /// livelock.
     pub livelock_limit: u64,
+    /// Warp instructions that a cluster may execute at all: a kernel that goes on for ever may have visible effects
+    /// all the time.
+    pub instruction_limit: u64,
     /// Clusters that run at the same time where blocks talk through global memory.
     pub resident_clusters: usize,
     /// Names of areas of dynamic shared memory: offset, bytes, name.
@@ -77,7 +83,9 @@ impl Default for Options {
         Options {
             require_drain: true,
             single_arrivals: true,
+            ordered_global: true,
             livelock_limit: 4_000_000,
+            instruction_limit: 1 << 32,
             resident_clusters: 132,
             names: Vec::new(),
             roles: Vec::new(),

@@ -63,7 +63,7 @@ impl Cluster<'_> {
             } else {
                 knowledge.others.knows(other.cluster, other.epoch)
             };
-            if known || (atomic && other.atomic) {
+            if known || (atomic && other.atomic) || !self.cx.options.ordered_global {
                 continue;
             }
             if other.cluster != self.id {

@@ -21,11 +21,13 @@ pub struct Case {
     pub cluster: u32,
     pub threads: u32,
     pub input: Vec<u32>,
+    pub options: Options,
 }
 
 impl Case {
     pub fn new(threads: u32, body: &str) -> Case {
-        Case { bounds: "", body: body.to_string(), grid: 1, cluster: 1, threads, input: vec![0; 64] }
+        let options = Options { livelock_limit: 100_000, ..Options::default() };
+        Case { bounds: "", body: body.to_string(), grid: 1, cluster: 1, threads, input: vec![0; 64], options }
     }
 
     pub fn run(&self, schedule: &Schedule) -> Result<Vec<u32>, Box<Finding>> {
@@ -41,8 +43,7 @@ impl Case {
             shared_bytes: 8192,
             arguments: vec![Argument::U64(memory.address(out)), Argument::U64(memory.address(input))],
         };
-        let options = Options { livelock_limit: 100_000, ..Options::default() };
-        run(&program, &launch, &mut memory, &options, schedule, Control::default())?;
+        run(&program, &launch, &mut memory, &self.options, schedule, Control::default())?;
         Ok(memory.bytes(out).chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 

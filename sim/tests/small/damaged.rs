@@ -97,7 +97,7 @@ fn report(text: &str, schedule: &Schedule, blocks: u32) -> Option<String> {
         shared_bytes: 8192,
         arguments: vec![Argument::U64(memory.address(out)), Argument::U64(memory.address(input))],
     };
-    let options = Options { livelock_limit: 5000, ..Options::default() };
+    let options = Options { livelock_limit: 5000, instruction_limit: 50_000, ..Options::default() };
     let result = run(&program, &launch, &mut memory, &options, schedule, Control::default());
     Some(result.map_or_else(|finding| finding.to_string(), |_| String::new()))
 }

@@ -30,6 +30,9 @@ fn blocks_that_store_to_the_same_place_are_found() {
     assert!(finding.message.contains("overwrites out+0"), "{finding}");
     assert!(finding.threads.contains("block (1,0,0), warp 0"), "{finding}");
     assert!(finding.notes[0].contains("block (0,0,0), warp 0, lanes 0–31 (line "), "{finding}");
+    let mut allowed = grid(2, "st.global.u32 [%d2], 5;");
+    allowed.options.ordered_global = false;
+    assert_eq!(allowed.results()[..64], [5; 64]);
     // Each its own half, and bytes of the same words.
     let out = grid(
         2,

@@ -29,6 +29,15 @@ fn endless_waiting_for_global_memory_is_a_livelock() {
 }
 
 #[test]
+fn endless_stores_are_a_livelock_too() {
+    let mut case = Case::new(32, "again: st.global.u32 [%d2], %r0; bar.sync 0; bra again;");
+    case.options.instruction_limit = 10_000;
+    let finding = case.finding();
+    assert_eq!(finding.kind, Kind::Livelock);
+    assert!(finding.message.contains("there is no end") && finding.notes.iter().any(|n| n == "the bound is 10000"));
+}
+
+#[test]
 fn misuse_is_found() {
     for (body, kind) in [
         ("ld.shared.u32 %r2, [%r1];", Kind::UninitialisedRead),
