@@ -232,7 +232,9 @@ impl Kernel {
             attributes: &overlap,
             attribute_count: self.overlaps.into(),
         };
-        let launch = launch_kernel_ex()?;
+        static LAUNCH: OnceLock<sys::LaunchKernelEx> = OnceLock::new();
+        // SAFETY: the call has this signature since CUDA 11.8.
+        let launch = unsafe { sys::function(&LAUNCH, c"cuLaunchKernelEx", 11080) }?;
         // SAFETY: the driver copies each parameter's bytes, as many as the kernel's parameter has, and the
         // attribute before it returns; their meaning is promised by the caller. A kernel that may start before
         // the one before has ended waits for that end before it touches memory.
@@ -313,18 +315,6 @@ impl<'a> Parameter<'a> {
         // SAFETY: `value` is as many initialised bytes, borrowed as long as the result.
         Parameter { bytes: unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) } }
     }
-}
-
-/// The driver call, looked up once per process.
-fn launch_kernel_ex() -> Result<sys::LaunchKernelEx> {
-    static FOUND: OnceLock<sys::LaunchKernelEx> = OnceLock::new();
-    if let Some(found) = FOUND.get() {
-        return Ok(*found);
-    }
-    let address = sys::lookup(c"cuLaunchKernelEx", 11080)?;
-    // SAFETY: the driver returned the address of cuLaunchKernelEx, which has this signature since CUDA 11.8.
-    let found = unsafe { std::mem::transmute::<*mut c_void, sys::LaunchKernelEx>(address) };
-    Ok(*FOUND.get_or_init(|| found))
 }
 
 /// Loads `module` into the current context.

@@ -5,6 +5,7 @@
 //! at run time by [`lookup`].
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 
@@ -176,4 +177,19 @@ pub fn lookup(symbol: &'static CStr, version: i32) -> Result<*mut c_void> {
         return Err(Error::DriverCallMissing { symbol: symbol.to_string_lossy().into_owned(), since: version });
     }
     Ok(function)
+}
+
+/// The driver function `symbol` as of CUDA `version`, [looked up](lookup) the first time and kept in `found`.
+///
+/// # Safety
+/// `F` is the type of a pointer to that function.
+pub unsafe fn function<F: Copy>(found: &OnceLock<F>, symbol: &'static CStr, version: i32) -> Result<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
+    if let Some(function) = found.get() {
+        return Ok(*function);
+    }
+    let address = lookup(symbol, version)?;
+    // SAFETY: the driver returned the address of the function, and the caller promises its type.
+    let function = unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) };
+    Ok(*found.get_or_init(|| function))
 }

@@ -65,7 +65,9 @@ impl TiledMatrix {
         let box_sides = [self.box_columns, self.box_rows];
         let element_strides = [1, 1];
         let mut map = Encoded([0; 16]);
-        let encode_tiled = encode_tiled()?;
+        static ENCODE: OnceLock<EncodeTiled> = OnceLock::new();
+        // SAFETY: the call has this signature since CUDA 12.0.
+        let encode_tiled = unsafe { sys::function(&ENCODE, c"cuTensorMapEncodeTiled", 12000) }?;
         let _bound = device.bind()?;
         // SAFETY: each array has the length that rank 2 asks for, and `map` the size and alignment of a
         // CUtensorMap. The address is only written into the map.
@@ -88,17 +90,4 @@ impl TiledMatrix {
         sys::check(code, "cuTensorMapEncodeTiled")?;
         Ok(map)
     }
-}
-
-/// The driver call, looked up once per process.
-fn encode_tiled() -> Result<EncodeTiled> {
-    static FOUND: OnceLock<EncodeTiled> = OnceLock::new();
-    if let Some(found) = FOUND.get() {
-        return Ok(*found);
-    }
-    let address = sys::lookup(c"cuTensorMapEncodeTiled", 12000)?;
-    // SAFETY: the driver returned the address of cuTensorMapEncodeTiled, which has this signature since
-    // CUDA 12.0.
-    let found = unsafe { std::mem::transmute::<*mut c_void, EncodeTiled>(address) };
-    Ok(*FOUND.get_or_init(|| found))
 }
