@@ -35,27 +35,65 @@ macro_rules! compiled {
 }
 pub(crate) use compiled;
 
-/// The name of an entry: `v3_f16_128x128x64_s2`.
+/// The name of an entry: `v3_f16_128x128x64_s2`, with what else tells it from others behind that.
 macro_rules! entry_name {
-    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal) => {
-        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages)
+    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal $(, $more:literal)*) => {
+        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages $(, $more)*)
     };
 }
 pub(crate) use entry_name;
+
+/// A row of the catalogue for the entry named `$entry`.
+macro_rules! row {
+    ($entry:expr, $kernel:ident, $element:ident, [$m:literal x $n:literal x $k:literal], $stages:literal,
+        [$cm:literal x $cn:literal], $splits:literal) => {
+        $crate::catalogue::Config {
+            entry: $entry,
+            kernel: $crate::catalogue::Kernel::$kernel,
+            element: $crate::catalogue::Element::$element,
+            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
+            stages: $stages,
+            cluster: $crate::catalogue::Cluster { m: $cm, n: $cn },
+            splits: $splits,
+        }
+    };
+}
+pub(crate) use row;
+
+/// The entry point named `$entry`: it takes a tensor map for each `$map` and then what all kernels take, and is
+/// `$call`, in which each `$map` is the address of its map.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! entry {
+    ($entry:expr, [$($map:ident = $index:literal),+], $out:ident, $k:ident, $band:ident => $call:expr) => {
+        const _: () = {
+            use $crate::ptx::param::{TensorMap, param_address};
+            /// # Safety
+            /// Launched as the catalogue row of its name says.
+            // A map is used by its place among the parameters.
+            #[allow(unused_variables)]
+            #[unsafe(export_name = $entry)]
+            unsafe extern "ptx-kernel" fn entry(
+                $($map: TensorMap,)+ c: *mut u16, m: u32, n: u32, $k: u32, ldc: u64, $band: u32,
+            ) {
+                $(let $map = param_address!($entry, $index);)+
+                let $out = $crate::epilogue::Output { c, m, n, ldc };
+                // SAFETY: as promised by whoever launches.
+                unsafe { $call }
+            }
+        };
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use entry;
 
 /// One catalogue row for each choice of `[[kernel name] …] [[element name] …] [[m x n] …] [k …] [stages …]`.
 macro_rules! rows {
     ($([[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal])*) => {
-        &[$($crate::catalogue::Config {
-            entry: $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages),
-            kernel: $crate::catalogue::Kernel::$kernel,
-            element: $crate::catalogue::Element::$element,
-            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
-            stages: $stages,
-            cluster: $crate::catalogue::Cluster::ONE,
-            splits: 1,
-        }),*]
+        &[$($crate::space::row!(
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages),
+            $kernel, $element, [$m x $n x $k], $stages, [1 x 1], 1
+        )),*]
     };
 }
 pub(crate) use rows;
@@ -67,135 +105,72 @@ pub(crate) use rows;
 macro_rules! entries {
     ($([[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal])*) => {
-        $(const _: () = {
-            use $crate::ptx::param::{TensorMap, param_address};
-            /// # Safety
-            /// Launched as the catalogue row of its name says.
-            #[unsafe(export_name = $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages))]
-            unsafe extern "ptx-kernel" fn entry(
-                _a: TensorMap, _b: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
-            ) {
-                let a_map = param_address!($crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages), 0);
-                let b_map = param_address!($crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages), 1);
-                let out = $crate::epilogue::Output { c, m, n, ldc };
-                // SAFETY: as promised by whoever launches.
-                unsafe {
-                    device::matmul::<$crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages>(
-                        a_map, b_map, out, k, band,
-                    )
-                }
-            }
-        };)*
+        $($crate::space::entry! {
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages),
+            [a_map = 0, b_map = 1], out, k, band =>
+            device::matmul::<$crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages>(
+                a_map, b_map, out, k, band,
+            )
+        })*
     };
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use entries;
 
-/// As [`rows`], with the cluster's tiles (`[m x n] …`) as a last list.
+/// As [`rows`], with the cluster's tiles (`[m x n] …`) as a last list: `persistent_f16_128x256x64_s4_c2x1`.
 macro_rules! clustered_rows {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal] [$cm:literal x $cn:literal]])*) => {
-        &[$($crate::catalogue::Config {
-            entry: $crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn),
-            kernel: $crate::catalogue::Kernel::$kernel,
-            element: $crate::catalogue::Element::$element,
-            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
-            stages: $stages,
-            cluster: $crate::catalogue::Cluster { m: $cm, n: $cn },
-            splits: 1,
-        }),*]
+        &[$($crate::space::row!(
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_c", $cm, "x", $cn),
+            $kernel, $element, [$m x $n x $k], $stages, [$cm x $cn], 1
+        )),*]
     };
 }
 pub(crate) use clustered_rows;
-
-/// The name of an entry with a cluster: `persistent_f16_128x256x64_s4_c2x1`.
-macro_rules! clustered_name {
-    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal, $cm:literal, $cn:literal) => {
-        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages, "_c", $cm, "x", $cn)
-    };
-}
-pub(crate) use clustered_name;
 
 /// As [`entries`], for kernels that also take a tensor map of C, and the cluster as constants.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! clustered_entries {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal] [$cm:literal x $cn:literal]])*) => {
-        $(const _: () = {
-            use $crate::ptx::param::{TensorMap, param_address};
-            /// # Safety
-            /// Launched as the catalogue row of its name says.
-            #[unsafe(export_name = $crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn))]
-            unsafe extern "ptx-kernel" fn entry(
-                _a: TensorMap, _b: TensorMap, _c: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
-            ) {
-                let a_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 0);
-                let b_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 1);
-                let c_map = param_address!($crate::space::clustered_name!($prefix, $name, $m, $n, $k, $stages, $cm, $cn), 2);
-                let out = $crate::epilogue::Output { c, m, n, ldc };
-                const LOADS: bool = $crate::catalogue::Kernel::$kernel.loads();
-                // SAFETY: as promised by whoever launches.
-                unsafe {
-                    $crate::matmul::persistent::device::matmul::<
-                        $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn, LOADS,
-                    >(a_map, b_map, c_map, out, k, band)
-                }
-            }
-        };)*
+        $($crate::space::entry! {
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_c", $cm, "x", $cn),
+            [a_map = 0, b_map = 1, c_map = 2], out, k, band =>
+            $crate::matmul::persistent::device::matmul::<
+                $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn,
+                { $crate::catalogue::Kernel::$kernel.loads() },
+            >(a_map, b_map, c_map, out, k, band)
+        })*
     };
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use clustered_entries;
 
-/// As [`rows`], with the blocks that share the K of a tile (`[splits …]`) as a last list.
+/// As [`rows`], with the blocks that share the K of a tile (`[splits …]`) as a last list: `split_f16_64x128x64_s4_k8`.
 macro_rules! split_rows {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal] $splits:literal])*) => {
-        &[$($crate::catalogue::Config {
-            entry: $crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits),
-            kernel: $crate::catalogue::Kernel::$kernel,
-            element: $crate::catalogue::Element::$element,
-            tile: $crate::catalogue::Tile { m: $m, n: $n, k: $k },
-            stages: $stages,
-            cluster: $crate::catalogue::Cluster::ONE,
-            splits: $splits,
-        }),*]
+        &[$($crate::space::row!(
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_k", $splits),
+            $kernel, $element, [$m x $n x $k], $stages, [1 x 1], $splits
+        )),*]
     };
 }
 pub(crate) use split_rows;
-
-/// The name of an entry whose K is split: `split_f16_64x128x64_s4_k8`.
-macro_rules! split_name {
-    ($kernel:literal, $element:literal, $m:literal, $n:literal, $k:literal, $stages:literal, $splits:literal) => {
-        concat!($kernel, "_", $element, "_", $m, "x", $n, "x", $k, "_s", $stages, "_k", $splits)
-    };
-}
-pub(crate) use split_name;
 
 /// As [`entries`], with the splits and the columns that each block stores as constants.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! split_entries {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal] $splits:literal])*) => {
-        $(const _: () = {
-            use $crate::ptx::param::{TensorMap, param_address};
-            /// # Safety
-            /// Launched as the catalogue row of its name says.
-            #[unsafe(export_name = $crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits))]
-            unsafe extern "ptx-kernel" fn entry(
-                _a: TensorMap, _b: TensorMap, c: *mut u16, m: u32, n: u32, k: u32, ldc: u64, band: u32,
-            ) {
-                let a_map = param_address!($crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits), 0);
-                let b_map = param_address!($crate::space::split_name!($prefix, $name, $m, $n, $k, $stages, $splits), 1);
-                let out = $crate::epilogue::Output { c, m, n, ldc };
-                // SAFETY: as promised by whoever launches.
-                unsafe {
-                    device::matmul::<
-                        $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, { $n / $splits }, $k, $stages, $splits,
-                    >(a_map, b_map, out, k, band)
-                }
-            }
-        };)*
+        $($crate::space::entry! {
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_k", $splits),
+            [a_map = 0, b_map = 1], out, k, band =>
+            device::matmul::<
+                $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, { $n / $splits }, $k, $stages, $splits,
+            >(a_map, b_map, out, k, band)
+        })*
     };
 }
 #[cfg(target_arch = "nvptx64")]
