@@ -136,7 +136,8 @@ impl When {
 
 /// What is launched where the [`model`] does not choose, for it does not know the kernel or more than a kernel is
 /// asked for: what is left open is taken from the first line whose condition holds and whose kernel is the one
-/// asked for, if one is. From `benches/results/h200-f16-shapes.json`.
+/// asked for, if one is. From `benches/results/h200-f16-shapes.json`, and since C is stored in whole rows from
+/// `h200-f16-ladder-tiles.json` and `h200-f16-three-stages.json`.
 const DEFAULTS: &[Default] = &[
     line(When::Columns(64), Kernel::V3, [128, 64, 64], 4, Cluster::ONE),
     line(When::Tiles(264), Kernel::Persistent, [128, 256, 64], 3, Cluster::ONE),

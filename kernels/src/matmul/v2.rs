@@ -15,8 +15,9 @@
 //! | `full[s]` | 1, and the bytes of both tiles | thread 0; TMA completes the bytes | all 128 threads | 0 |
 //!
 //! There is no empty barrier: the block-wide barriers say that a stage is free. One stands before the refill, so
-//! that no warp still reads what is overwritten, and one behind the MMAs, so that no warp is a turn ahead.
-//! They stop all four warps twice a turn, for the sake of the one thread that loads. That is what v3 ends.
+//! that no warp still reads what is overwritten, and one behind the MMAs, so that no warp is a turn ahead. From one
+//! turn to the next they stand side by side, and one of the two would do. They stop all four warps, for the sake of
+//! the one thread that loads. That is what v3 ends.
 
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
