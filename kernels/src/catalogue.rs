@@ -366,7 +366,7 @@ impl Config {
         let ring = if self.kernel.roles().producer_warps == 0 { ring.without_empty_barriers() } else { ring };
         let (warpgroups, bytes) = (self.kernel.roles().consumer_warpgroups, self.element.bytes());
         if self.kernel.is_persistent() {
-            ring.with_staging(warpgroups, bytes, self.tile.n)
+            ring.with_staging(warpgroups, self.tile.m / (64 * warpgroups), bytes, self.tile.n)
         } else {
             ring.with_exchange(self.tile, self.splits).with_overlaid_staging(
                 warpgroups,

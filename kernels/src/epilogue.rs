@@ -52,12 +52,14 @@ impl Output {
 /// The staging buffers of one warpgroup for tiles of `N` columns.
 ///
 /// A slab of 64 rows and [`slab_columns`] columns is written into one of them, with the swizzle of its
-/// rows, and stored while the next slab is written into the other.
+/// rows, and stored while the next slab is written into another.
 pub struct Staging<const N: usize> {
     /// Shared address of the first buffer.
     buffers: u32,
     /// Bytes of a buffer.
     buffer_bytes: u32,
+    /// How many there are.
+    count: u32,
     /// Which buffer is next.
     next: u32,
     /// The warpgroup's index among the consumers; its named barrier is one above.
@@ -65,20 +67,26 @@ pub struct Staging<const N: usize> {
 }
 
 impl<const N: usize> Staging<N> {
-    /// The buffers of warpgroup `warpgroup`, 0 or 1, where those of all begin at `base`.
+    /// The [`STAGING_BUFFERS`] buffers of warpgroup `warpgroup`, 0 or 1, where those of all begin at `base`.
     #[inline(always)]
     pub fn new(base: u32, warpgroup: u32, element_bytes: usize) -> Self {
-        let buffer_bytes = (SLAB_ROWS * slab_columns(N) * element_bytes) as u32;
-        let buffers = base + warpgroup * STAGING_BUFFERS as u32 * buffer_bytes;
-        Staging { buffers, buffer_bytes, next: 0, warpgroup }
+        Self::with_buffers(STAGING_BUFFERS, base, warpgroup, element_bytes)
     }
 
-    /// Shared address of the buffer whose turn it is.
+    /// As [`Staging::new`], with `count` buffers for each warpgroup, at least two.
     #[inline(always)]
-    fn take_buffer(&mut self) -> u32 {
-        let buffer = self.buffers + self.next * self.buffer_bytes;
-        self.next = (self.next + 1) % STAGING_BUFFERS as u32;
-        buffer
+    pub fn with_buffers(count: usize, base: u32, warpgroup: u32, element_bytes: usize) -> Self {
+        let buffer_bytes = (SLAB_ROWS * slab_columns(N) * element_bytes) as u32;
+        let buffers = base + warpgroup * count as u32 * buffer_bytes;
+        Staging { buffers, buffer_bytes, count: count as u32, next: 0, warpgroup }
+    }
+
+    /// Shared address of the `count` buffers whose turn it is, one after the other. It divides the number of all.
+    #[inline(always)]
+    fn take_buffers(&mut self, count: u32) -> u32 {
+        let buffers = self.buffers + self.next * self.buffer_bytes;
+        self.next = (self.next + count) % self.count;
+        buffers
     }
 
     /// Waits for the other threads of the warpgroup.
@@ -189,7 +197,7 @@ impl<const N: usize> Staging<N> {
     // ANCHOR: store
     pub unsafe fn store<E: MmaElement>(&mut self, d: &[f32], out: &Output, row: u32, column: u32) {
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
-            let buffer = self.take_buffer();
+            let buffer = self.take_buffers(1);
             // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
             // slabs ago, and its lanes have met since.
             unsafe {
@@ -203,6 +211,9 @@ impl<const N: usize> Staging<N> {
 
     /// As [`Staging::store`], by TMA, and returns before the stores are done: [`Staging::finish`] waits for them.
     ///
+    /// Where the buffers hold the whole fragment, all of it is written before TMA is told, once, to read it; else
+    /// one slab after the other.
+    ///
     /// # Safety
     /// As [`Staging::store`], with the whole warpgroup together; and `c_map` is the generic address of C's tensor
     /// map with the box and swizzle of a slab.
@@ -210,22 +221,35 @@ impl<const N: usize> Staging<N> {
     // ANCHOR: store_by_tma
     pub unsafe fn store_by_tma<E: MmaElement>(&mut self, d: &[f32], c_map: u64, row: u32, column: u32) {
         let first = sreg::thread().is_multiple_of(WARPGROUP as u32);
+        let slabs = const { N / slab_columns(N) } as u32;
+        // Slabs from one pair of barriers to the next. The compiler knows all of this, and keeps no branch of it.
+        let batch = if self.count >= slabs { slabs } else { 1 };
+        let mut buffers = 0;
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
-            let buffer = self.take_buffer();
+            let place = SLAB as u32 % batch;
             // SAFETY: the warpgroup is together. Its first thread issues all of its stores, so what that thread
             // waits for is free for all after the barrier; the fence and the second barrier make all writes
             // visible to TMA before it is told to read them.
             unsafe {
-                if first {
-                    tma::wait_read::<{ STAGING_BUFFERS as u32 - 1 }>();
+                if place == 0 {
+                    buffers = self.take_buffers(batch);
+                    if first {
+                        // Other buffers than these may still be read.
+                        if self.count > batch { tma::wait_read::<1>() } else { tma::wait_read::<0>() }
+                    }
+                    self.sync();
                 }
-                self.sync();
-                Self::write_slab::<E, SLAB>(d, buffer);
-                fence::proxy_async();
-                self.sync();
-                if first {
-                    tma::store_2d(c_map, (column + (SLAB * slab_columns(N)) as u32) as i32, row as i32, buffer);
-                    tma::commit_group();
+                Self::write_slab::<E, SLAB>(d, buffers + place * self.buffer_bytes);
+                if place + 1 == batch {
+                    fence::proxy_async();
+                    self.sync();
+                    if first {
+                        for place in 0..batch {
+                            let column = column + (SLAB as u32 + 1 - batch + place) * slab_columns(N) as u32;
+                            tma::store_2d(c_map, column as i32, row as i32, buffers + place * self.buffer_bytes);
+                        }
+                        tma::commit_group();
+                    }
                 }
             }
         });

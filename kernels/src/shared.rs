@@ -1,6 +1,6 @@
 //! Where things lie in the shared memory of a block.
 
-use crate::catalogue::{Tile, WARPGROUP};
+use crate::catalogue::{SHARED_LIMIT, Tile, WARPGROUP};
 
 /// Bytes of an mbarrier object (PTX ISA, "Size and alignment of mbarrier object").
 pub const MBARRIER_BYTES: usize = 8;
@@ -31,7 +31,9 @@ pub struct RingLayout {
     /// Bytes of the exchange area, in which the blocks of a cluster leave their partial sums for each other. It
     /// lies over the stages.
     pub exchange_bytes: usize,
-    /// Bytes of the staging buffers.
+    /// Staging buffers of each warpgroup.
+    pub staging_buffers: usize,
+    /// Bytes of the staging buffers of all warpgroups.
     pub staging_bytes: usize,
     /// Whether the staging buffers lie over the stages and not behind them.
     pub staging_overlaid: bool,
@@ -54,7 +56,7 @@ pub const fn slab_columns(n: usize) -> usize {
 /// Rows of a slab: those of one wgmma.
 pub const SLAB_ROWS: usize = 64;
 
-/// Staging buffers of a warpgroup: one is written while TMA reads the other.
+/// Staging buffers that a warpgroup has at the least: one is written while the other is read.
 pub const STAGING_BUFFERS: usize = 2;
 
 impl RingLayout {
@@ -71,21 +73,32 @@ impl RingLayout {
             b_bytes,
             stages,
             exchange_bytes: 0,
+            staging_buffers: 0,
             staging_bytes: 0,
             staging_overlaid: false,
             empty_barriers: true,
         }
     }
 
-    /// The same with staging buffers for `warpgroups` warpgroups whose tiles have `n` columns.
-    pub const fn with_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
-        let buffer = SLAB_ROWS * slab_columns(n) * element_bytes;
-        RingLayout { staging_bytes: warpgroups * STAGING_BUFFERS * buffer, ..self }
+    /// The same with staging buffers behind the stages, for `warpgroups` warpgroups that each have `fragments`
+    /// fragments of `n` columns: as many as hold all of that if they fit beside the ring, else
+    /// [`STAGING_BUFFERS`].
+    pub const fn with_staging(self, warpgroups: usize, fragments: usize, element_bytes: usize, n: usize) -> RingLayout {
+        let slabs = fragments * (n / slab_columns(n));
+        let least = self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n);
+        let whole = self.with_buffers(warpgroups, slabs, element_bytes, n);
+        if slabs > STAGING_BUFFERS && whole.bytes() <= SHARED_LIMIT { whole } else { least }
     }
 
-    /// As [`RingLayout::with_staging`], in the memory of the stages.
+    /// The same with [`STAGING_BUFFERS`] staging buffers for each of `warpgroups` warpgroups whose fragments have `n`
+    /// columns, in the memory of the stages.
     pub const fn with_overlaid_staging(self, warpgroups: usize, element_bytes: usize, n: usize) -> RingLayout {
-        RingLayout { staging_overlaid: true, ..self.with_staging(warpgroups, element_bytes, n) }
+        RingLayout { staging_overlaid: true, ..self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n) }
+    }
+
+    const fn with_buffers(self, warpgroups: usize, buffers: usize, element_bytes: usize, n: usize) -> RingLayout {
+        let bytes = SLAB_ROWS * slab_columns(n) * element_bytes;
+        RingLayout { staging_buffers: buffers, staging_bytes: warpgroups * buffers * bytes, ..self }
     }
 
     /// The same with an exchange area for the f32 accumulators of `tile`, where `splits` blocks share it.

@@ -4,8 +4,9 @@
 //!
 //! - As many blocks as multiprocessors are launched, and each walks through tiles of C. The ring goes on
 //!   from one tile to the next: while the consumers store a tile, the producer already loads the next one.
-//! - The epilogue goes through shared memory: `stmatrix` writes a slab of the tile, swizzled, into one of
-//!   two staging buffers of the warpgroup, and TMA stores it while the next slab is written.
+//! - The epilogue goes through shared memory that is not the ring's: `stmatrix` writes the tile, swizzled, into
+//!   staging buffers of the warpgroup, and TMA stores it while the next tile is computed. Where only two
+//!   buffers fit beside the ring, it stores one slab of the tile while the next is written.
 //! - The producer is a whole warpgroup, so that it can give its registers to the consumers
 //!   (`setmaxnreg`). One thread of it works.
 //! - Blocks may form clusters of `CM`×`CN` tiles. Blocks of the same column share their tile of B: each loads a
@@ -85,6 +86,7 @@ pub(super) mod device {
         let layout = const {
             RingLayout::new(E::BYTES, Tile { m: CONSUMERS * FRAGMENTS * 64, n: N, k: K }, STAGES).with_staging(
                 CONSUMERS,
+                FRAGMENTS,
                 E::BYTES,
                 N,
             )
@@ -205,7 +207,8 @@ pub(super) mod device {
                 }
             };
             // ANCHOR_END: release
-            let mut staging = Staging::<N>::new(base + layout.staging() as u32, warpgroup, E::BYTES);
+            let mut staging =
+                Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
             let through_tma = out.takes_tma();
 
             // SAFETY: the producer warpgroup gives what the two consumers take here.
@@ -213,7 +216,6 @@ pub(super) mod device {
             let mut consumer = ring.consumer();
             let mut index = first;
             while index < clusters {
-                let (row, column) = corner(index);
                 // SAFETY: all-zero bits are valid f32 values.
                 let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
                 let mut previous = 0;
@@ -233,6 +235,8 @@ pub(super) mod device {
                         consumer.advance();
                     }
                 }
+                // Divisions take a hundred cycles; here the tensor cores are still busy.
+                let (row, column) = control::computed_here(corner(index));
                 wgmma::wait_group::<0>();
                 release(previous);
 
@@ -261,13 +265,14 @@ pub(super) mod device {
 }
 
 compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
-compiled! { MEDIUM, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128] [128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+compiled! { SHALLOW, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [3] [[1 x 1] [2 x 1]] } }
+compiled! { N192, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
+compiled! { N128, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [6] [[1 x 1] [2 x 1] [1 x 2]] } }
 // Widths between, one of which often fits a C to a whole number of turns.
 compiled! { N64, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [6] [[1 x 1]] } }
-compiled! { SHALLOW, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [3] [[1 x 1] [2 x 1]] } }
 compiled! { N96, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [6] [[1 x 1]] } }
-compiled! { BETWEEN, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 144] [128 x 160] [128 x 176] [128 x 208]] [64] [5] [[1 x 1]] } }
-compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1]] } }
+compiled! { N160, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 160]] [64] [5] [[1 x 1] [2 x 1]] } }
+compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1] [2 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, MEDIUM, N64, N96, BETWEEN, N224];
+pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, N192, N128, N64, N96, N160, N224];

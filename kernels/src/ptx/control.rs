@@ -31,6 +31,14 @@ pub unsafe fn elect() -> bool {
     elected != 0
 }
 
+/// Both values, computed by the time that the program comes here and not where they are first used.
+#[inline(always)]
+pub fn computed_here((mut x, mut y): (u32, u32)) -> (u32, u32) {
+    // SAFETY: a comment. Not being pure, it stays in order with other blocks of assembly.
+    unsafe { asm!("// {0} {1}", inout(reg32) x, inout(reg32) y, options(nomem, nostack)) }
+    (x, y)
+}
+
 /// `setmaxnreg.dec.sync.aligned.u32 N;` — gives registers back until each thread of the warpgroup has `N`.
 ///
 /// # Safety
