@@ -49,6 +49,7 @@ fn measurements_and_tuning_that_overrule_the_model_are_named() {
         kernel: None,
         entry: "v3_f16_128x128x64_s3".to_owned(),
         band: 4,
+        parts: 1,
         shape: [1000; 3],
         seconds: 9e-6,
         default_seconds: None,

@@ -22,6 +22,7 @@ use super::class::ShapeClass;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::modules;
+use crate::select;
 
 /// Version of the format. It rises with every change after which an old file says something else.
 pub const FORMAT: u32 = 1;
@@ -80,6 +81,9 @@ pub struct Answer {
     pub entry: String,
     /// Rows of tiles that are taken together.
     pub band: u32,
+    /// Clusters that share the K of each tile; 1 where the file does not say.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
     /// M, N and K of the product that was measured.
     pub shape: [usize; 3],
     /// Time of one product, in seconds.
@@ -90,6 +94,14 @@ pub struct Answer {
     pub date: String,
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
+}
+
 impl Answer {
     /// The row of the catalogue, if what the answer says fits it.
     pub fn config(&self) -> Option<&'static Config> {
@@ -97,7 +109,8 @@ impl Answer {
         let fits = config.kernel.loads()
             && self.kernel.as_ref().is_none_or(|kernel| kernel == config.kernel.name())
             && self.class.split(' ').next() == Some(config.element.name())
-            && self.band > 0;
+            && self.band > 0
+            && select::check_parts(config.kernel, self.parts).is_ok();
         fits.then_some(config)
     }
 
@@ -341,6 +354,7 @@ pub(crate) mod tests {
             kernel: kernel.map(|kernel| kernel.name().to_string()),
             entry: entry.to_string(),
             band: 8,
+            parts: 1,
             shape: [4096; 3],
             seconds: 1e-3,
             default_seconds: Some(1.1e-3),
