@@ -75,6 +75,20 @@ fn one_kernel_can_be_asked_about() {
 }
 
 #[test]
+fn tiles_that_clusters_share_are_said() {
+    let folder = Folder::new();
+    // Not a shape that was measured.
+    let arguments = "explain 128x128x100000 --cache none.json";
+    let choice = folder.run(&format!("{arguments} --json")).succeeded().json()["choice"].clone();
+    let parts = choice["parts"].as_u64().unwrap();
+    assert!(parts > 1, "{choice}");
+    let text = folder.run(arguments).succeeded().stdout;
+    assert!(text.contains(&format!(", {parts} clusters a tile")), "{text}");
+    assert!(text.contains(&format!("{}/{parts}", choice["entry"].as_str().unwrap())), "{text}");
+    assert_eq!(folder.run("explain 8192 --cache none.json --json").succeeded().json()["choice"]["parts"], 1);
+}
+
+#[test]
 fn what_cannot_be_explained_is_refused() {
     let folder = Folder::new();
     folder.run("explain 12x12").failed(2, &["12x12", "MxNxK"]);

@@ -20,7 +20,8 @@ use crate::tensor_map;
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
 ///
-/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape. One value serves any number of threads.
+/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape, and the memory through
+/// which clusters share tiles ([`Plan::with_parts`]). One value serves any number of threads.
 ///
 /// ```no_run
 /// use half::f16;
@@ -79,8 +80,8 @@ impl Gemm {
     /// M or N of 0 does nothing; K of 0 writes zeros.
     ///
     /// # Errors
-    /// When the shapes do not fit, when TMA cannot read A or B ([`Problem::check_tma`]), or when a matrix
-    /// or the stream is of another device. What goes wrong while the kernel runs is returned by the
+    /// When the shapes do not fit, when TMA cannot read A or B ([`Problem::check_tma`]), when a matrix
+    /// or the stream is of another device, or when there is no memory for clusters to share tiles. What goes wrong while the kernel runs is returned by the
     /// stream's next synchronisation.
     pub fn run<'a, T: Element>(
         &self,
@@ -297,8 +298,8 @@ impl Plan<'_> {
     /// sums are rounded in another order, but not on the run.
     ///
     /// The memory is `parts` times that of C in f32, in whole tiles. It is allocated when the plan first runs in a
-    /// stream that has not had as much, and kept for what runs in the stream later, until the [`Gemm`] and its plans
-    /// are dropped.
+    /// stream that has not had as much, which waits for the device and cannot be captured into a graph; and it is kept
+    /// for what runs in the stream later, until the [`Gemm`] and its plans are dropped.
     ///
     /// # Errors
     /// When `parts` is 0, or above 1 for a kernel that takes only 1 ([`Error::Parts`]), or when the grid would have

@@ -492,6 +492,22 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn clusters_that_share_a_tile_are_kept_and_one_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tune.json");
+        let [here, there] = [class(64, 64, 65536), class(4096, 4096, 4096)];
+        let shared = Answer { parts: 7, ..answer(&here, Some(Kernel::Split), "split_f16_64x32x64_s8_k2") };
+        Cache::merge(&path, &[shared.clone(), answer(&there, Some(Kernel::V3), ENTRY)]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap().matches("\"parts\"").count(), 1);
+        let (cache, _) = Cache::read(&path).unwrap();
+        assert_eq!(cache.find(&target(), &here, Some(Kernel::Split)), Some(&shared));
+        assert_eq!(cache.find(&target(), &there, Some(Kernel::V3)).unwrap().parts, 1);
+        // Nothing that a kernel does not take.
+        assert_eq!(Answer { parts: 0, ..shared }.config(), None);
+        assert_eq!(Answer { parts: 2, ..answer(&there, Some(Kernel::V3), ENTRY) }.config(), None);
+    }
+
+    #[test]
     fn writers_at_once_lose_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tune.json");

@@ -7,10 +7,11 @@ use core::arch::asm;
 /// `cvta.to.global.u64 r, pointer;` — the global address of what a generic pointer points to.
 #[inline(always)]
 pub fn address<T>(pointer: *mut T) -> u64 {
+    let generic = pointer as u64;
     let address: u64;
     // SAFETY: computes an address; touches no memory.
     unsafe {
-        asm!("cvta.to.global.u64 {0}, {1};", out(reg64) address, in(reg64) pointer, options(pure, nomem, nostack));
+        asm!("cvta.to.global.u64 {0}, {1};", out(reg64) address, in(reg64) generic, options(pure, nomem, nostack));
     }
     address
 }
