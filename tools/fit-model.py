@@ -17,12 +17,15 @@ import numpy as np
 from scipy.optimize import least_squares, minimize
 
 DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
-ENTRY = re.compile(r"(split|persistent)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?@(\d+)")
+ENTRY = re.compile(r"(split|persistent)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
 
-# Not fitted: of the device, and of the kernels' shared memory.
+# Not fitted: of the device, of the kernels' shared memory, and estimates of how clusters meet.
 CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
+GLOBAL_MEETING = 2.5  # microseconds
+PARTIALS = 64.0  # bytes a clock and multiprocessor
+PARTIALS_ALL = 3.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
 
 # Name, first guess, lower and upper bound. Microseconds unless said otherwise.
@@ -53,10 +56,10 @@ def read(path):
     rows = []
     for index, shape in enumerate(shapes):
         for name, us in shape["microseconds"].items():
-            kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, band = ENTRY.fullmatch(name).groups()
-            numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, band]
+            kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
+            numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
             rows.append([index, shape["m"], shape["n"], shape["k"], us, kernel == "split", *map(float, numbers)])
-    columns = "shape m n k us split tile_m tile_n stages cluster_m cluster_n splits band".split()
+    columns = "shape m n k us split tile_m tile_n stages cluster_m cluster_n splits parts band".split()
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
@@ -82,9 +85,9 @@ def predict(values, r):
     ceil = lambda a, b: np.ceil(a / b)
     blocks = r["cluster_m"] * r["cluster_n"] * r["splits"]
     at_once = np.select([blocks == size for size in CLUSTERS_AT_ONCE], list(CLUSTERS_AT_ONCE.values()))
-    clusters = ceil(r["m"], r["tile_m"] * r["cluster_m"]) * ceil(r["n"], r["tile_n"] * r["cluster_n"])
-    turns = ceil(clusters, at_once)
-    steps = ceil(ceil(r["k"], 64), r["splits"])
+    tiles = ceil(r["m"], r["tile_m"] * r["cluster_m"]) * ceil(r["n"], r["tile_n"] * r["cluster_n"])
+    turns = ceil(tiles * r["parts"], at_once)
+    steps = ceil(ceil(r["k"], 64), r["splits"] * r["parts"])
     resident = resident_blocks(r)
 
     width = np.maximum(r["tile_n"], 64)
@@ -113,6 +116,9 @@ def predict(values, r):
     fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
     epilogue = tile * np.where(split, turns / r["splits"], 1 + p["EXPOSED"] * (turns - 1))
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
+    partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
+    last, everyone = partials / r["splits"] / (PARTIALS * CLOCK), 2 * tiles * partials / (PARTIALS_ALL * 1e6)
+    meet += np.where(r["parts"] > 1, GLOBAL_MEETING + last + everyone, 0)
     on_chip = turns * steps * step + fill + epilogue + meet
     return p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kernels::catalogue::Refusal;
+use kernels::catalogue::{Kernel, Refusal};
 
 use crate::npy::NpyFault;
 use crate::units;
@@ -160,6 +160,19 @@ pub enum Error {
     NoProduct {
         /// Its name.
         kernel: &'static str,
+    },
+
+    /// Tiles are to be shared by a number of clusters that the kernel does not take.
+    #[error(
+        "a tile of C cannot be shared by {parts} clusters{}: at least 1 computes it, and more only with kernel {}",
+        kernel.map_or(String::new(), |kernel| format!(" of kernel {kernel}")),
+        Kernel::ALL.into_iter().filter(|kernel| kernel.takes_parts()).map(Kernel::name).collect::<Vec<_>>().join(", ")
+    )]
+    Parts {
+        /// Name of the kernel, where one was named.
+        kernel: Option<&'static str>,
+        /// The number of clusters.
+        parts: u32,
     },
 
     /// Not enough memory on the host.

@@ -8,14 +8,15 @@
 //!
 //! - **turns**: clusters of blocks run at once as many as the device holds, which is fewer than 132 / blocks
 //!   ([`clusters_at_once`]); the last turn takes as long as a full one.
-//! - **steps** of a turn: K in stages of the ring, divided among the blocks that share a tile.
+//! - **steps** of a turn: K in stages of the ring, divided among all blocks that share a tile.
 //! - **step**: what the tensor cores take for a stage and what the L2 takes to deliver it, the greater and a share
 //!   of the other, since the chip's power is shared too; or, if longer, the latency of a load over the stages that
 //!   are on their way.
 //! - **DRAM**: each operand once, B again for each band of rows where it is too large for the L2, and C.
 //! - **fill**: until the first stage has arrived; **epilogue**: what storing a tile adds, of which a persistent
 //!   kernel hides a share behind its next tile; **meeting**: the sum over the blocks that share a tile, or what
-//!   it takes clusters to start and end together.
+//!   it takes clusters to start and end together; and where several clusters share a tile, the sum through global
+//!   memory, which is estimated and not measured.
 //!
 //! The constants are those that `tools/fit-model.py` fits to `benches/results/h200-f16-configurations.json`: of
 //! f16 on one H200, rested, and taken for bf16 too. They are what chooses best in those formulas, and each may
@@ -69,6 +70,14 @@ mod constants {
     pub const REDUCTION: f64 = 3.496;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
     pub const CLUSTER: f64 = 2.998;
+
+    /// Microseconds that clusters take to meet through global memory: an estimate, not fitted.
+    pub const GLOBAL_MEETING: f64 = 2.5;
+    /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
+    pub const PARTIALS: f64 = 64.0;
+    /// Terabytes a second at which all multiprocessors together write partial sums, and read them: an estimate, not
+    /// fitted.
+    pub const PARTIALS_ALL: f64 = 3.0;
 
     /// Clock in MHz: that of an H200 at work on large products.
     pub const CLOCK: f64 = 1755.0;
@@ -126,7 +135,7 @@ pub struct Prediction {
     pub launch: f64,
     /// Until the first stages have arrived, of all turns that do not overlap.
     pub fill: f64,
-    /// Clusters of blocks in the grid, or walks over tiles that as many would make.
+    /// Clusters of blocks in the grid, all that share a tile counted, or walks over tiles that as many would make.
     pub clusters: f64,
     /// Turns in which they run.
     pub turns: f64,
@@ -144,7 +153,7 @@ pub struct Prediction {
     pub latency: f64,
     /// Storing C, as far as nothing hides it.
     pub epilogue: f64,
-    /// Blocks of a cluster waiting for each other, and adding up where they share a tile.
+    /// Blocks of a cluster waiting for each other, and adding up where they share a tile; and clusters that do.
     pub meeting: f64,
     /// Bytes from and to DRAM.
     pub dram_bytes: f64,
@@ -183,8 +192,9 @@ fn rows_fill_lines(element: Element, k: usize) -> bool {
 }
 
 /// The model's time for C = A·Bᵀ of M×N×K with `config` (of [`Kernel::Split`] or [`Kernel::Persistent`]; of others it
-/// knows nothing) and `band` rows of tiles, or of clusters of them, in a band. Sizes of 0 count as 1.
-pub fn predict(config: &Config, band: u32, [m, n, k]: [usize; 3]) -> Prediction {
+/// knows nothing), `band` rows of tiles, or of clusters of them, in a band, and `parts` clusters that share each tile.
+/// Sizes of 0 count as 1.
+pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) -> Prediction {
     use constants::*;
 
     const MICROSECOND: f64 = 1e-6;
@@ -195,10 +205,11 @@ pub fn predict(config: &Config, band: u32, [m, n, k]: [usize; 3]) -> Prediction 
     let clock = 1.0 / (CLOCK * 1e6);
 
     let rows = m.div_ceil(tile.m * cluster.m) as f64;
-    let clusters = rows * n.div_ceil(tile.n * cluster.n) as f64;
+    let tiles = rows * n.div_ceil(tile.n * cluster.n) as f64;
+    let clusters = tiles * f64::from(parts);
     let at_once = clusters_at_once(config.cluster_blocks()) as f64;
     let turns = (clusters / at_once).ceil();
-    let steps = (k.div_ceil(tile.k).div_ceil(splits)) as f64;
+    let steps = (k.div_ceil(tile.k).div_ceil(splits * parts as usize)) as f64;
     let resident = config.min_blocks() as f64;
 
     // An MMA of fewer than 64 columns takes as long as one of 64: it waits for its rows of A.
@@ -242,6 +253,7 @@ pub fn predict(config: &Config, band: u32, [m, n, k]: [usize; 3]) -> Prediction 
     } else {
         ((turns / resident).ceil(), turns / splits as f64, REDUCTION * (splits as f64).log2())
     };
+    let meeting = meeting + if parts > 1 { global_meeting(config, tiles, f64::from(parts)) } else { 0.0 };
     let (launch, fill, epilogue, meeting) =
         (LAUNCH * MICROSECOND, fills * FILL * MICROSECOND, stores * store, meeting * MICROSECOND);
 
@@ -267,6 +279,17 @@ pub fn predict(config: &Config, band: u32, [m, n, k]: [usize; 3]) -> Prediction 
     }
 }
 
+/// Microseconds that `parts` clusters of `config` take to add up each of `tiles` tiles through global memory: to meet;
+/// for whoever is last, to read the partial sums of a slice; and for all of them, to go through the L2 and back.
+fn global_meeting(config: &Config, tiles: f64, parts: f64) -> f64 {
+    use constants::*;
+
+    let tile_bytes = (config.tile.m * config.tile.n * size_of::<f32>()) as f64;
+    let last = parts * tile_bytes / config.splits as f64 / (PARTIALS * CLOCK);
+    let all = 2.0 * tiles * parts * tile_bytes / (PARTIALS_ALL * 1e6);
+    GLOBAL_MEETING + last + all
+}
+
 /// A configuration with a band, and what the model says of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Candidate {
@@ -274,6 +297,8 @@ pub struct Candidate {
     pub config: &'static Config,
     /// Rows of tiles, or of clusters of them, that are taken together.
     pub band: u32,
+    /// Clusters that share each tile.
+    pub parts: u32,
     /// Its time.
     pub prediction: Prediction,
 }
@@ -298,9 +323,23 @@ fn candidates(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> im
         let [m, n, _] = sizes;
         let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n));
         let bands = if tiles > MANY_TILES { &BANDS[..] } else { &BANDS[..1] };
-        let candidate = move |&band| Candidate { config, band, prediction: predict(config, band, sizes) };
-        bands.iter().map(candidate)
+        let candidate =
+            move |(&band, parts)| Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
+        bands.iter().flat_map(move |band| parts(config, sizes).map(move |parts| (band, parts))).map(candidate)
     })
+}
+
+/// Stages of K that a block has at the least where clusters share a tile: with fewer, it does little but meet.
+const LEAST_STEPS: usize = 4;
+
+/// How many clusters may share a tile of `config`, for a product of M×N×K: one; and where the tiles take no more than
+/// half of the device, as many as take one turn and have enough K each, and half as many.
+pub fn parts(config: &Config, [m, n, k]: [usize; 3]) -> impl Iterator<Item = u32> + use<> {
+    let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n)).max(1);
+    let at_once = clusters_at_once(config.cluster_blocks());
+    let by_k = k.div_ceil(config.tile.k) / (config.splits * LEAST_STEPS);
+    let most = if config.kernel.takes_parts() { (at_once / tiles).min(by_k) as u32 } else { 1 };
+    [1, most / 2, most].into_iter().enumerate().filter(|&(i, parts)| i == 0 || parts > 1).map(|(_, parts)| parts)
 }
 
 /// All candidates, the fastest first; at equal times in the order of the catalogue.
@@ -327,8 +366,8 @@ pub fn choose(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> Op
         kernel.is_none_or(|kernel| kernel == config.kernel).then_some((exception, config))
     });
     if let Some((exception, config)) = exception {
-        let prediction = predict(config, exception.band, sizes);
-        let candidate = Candidate { config, band: exception.band, prediction };
+        let prediction = predict(config, exception.band, 1, sizes);
+        let candidate = Candidate { config, band: exception.band, parts: 1, prediction };
         return Some(Pick { candidate, exception: Some(exception) });
     }
     let faster = |a: &Candidate, b: &Candidate| a.prediction.seconds.total_cmp(&b.prediction.seconds);
@@ -349,7 +388,7 @@ mod tests {
     #[test]
     fn a_prediction_counts_turns_and_bytes() {
         let config = entry("persistent_f16_128x256x64_s4_c1x1");
-        let found = predict(config, 16, [4096, 4096, 4096]);
+        let found = predict(config, 16, 1, [4096, 4096, 4096]);
         assert_eq!((found.clusters, found.turns, found.steps), (512.0, 4.0, 64.0));
         assert!((found.last_turn - 116.0 / 132.0).abs() < 1e-12);
         // 33 MB an operand, of which B is read again for each of two bands, and C.
@@ -360,9 +399,28 @@ mod tests {
         let parts = found.fill + found.main_loop() + found.epilogue + found.meeting;
         assert!(found.seconds >= found.launch + parts.max(found.dram));
 
-        let split = predict(entry("split_f16_64x128x64_s8_k4"), 16, [64, 4096, 4096]);
+        let split = predict(entry("split_f16_64x128x64_s8_k4"), 16, 1, [64, 4096, 4096]);
         assert_eq!((split.clusters, split.turns, split.steps), (32.0, 2.0, 16.0));
         assert!(split.meeting > 0.0);
+        // Three clusters share each of them: a third of the steps, and a longer meeting.
+        let shared = predict(entry("split_f16_64x128x64_s8_k4"), 16, 3, [64, 4096, 4096]);
+        assert_eq!((shared.clusters, shared.turns, shared.steps), (96.0, 4.0, 6.0));
+        assert!(shared.meeting > split.meeting + 2.5e-6);
+    }
+
+    #[test]
+    fn tiles_are_shared_where_they_leave_the_device_idle() {
+        let parts = |name, sizes| parts(entry(name), sizes).collect::<Vec<_>>();
+        // One tile, and 14 clusters of eight blocks at once; of single blocks 132, half of which is 66.
+        assert_eq!(parts("split_f16_128x128x64_s3_k8", [128, 128, 131072]), [1, 7, 14]);
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 131072]), [1, 66, 132]);
+        // 40 stages of K are enough for ten blocks, and nine stages for two.
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 2560]), [1, 5, 10]);
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 576]), [1, 2]);
+        // 64 tiles leave room for as many again, 81 for none.
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [1024, 1024, 8192]), [1, 2]);
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [1152, 1152, 8192]), [1]);
+        assert_eq!(parts("persistent_f16_128x128x64_s4_c1x1", [128, 128, 131072]), [1]);
     }
 
     #[test]

@@ -73,7 +73,9 @@ mod tests {
             assert_eq!(module.threads, config.threads());
             assert_eq!(module.shared_bytes, config.shared_bytes());
             let maps = if config.kernel.stores_by_tma() { 3 } else { 2 };
-            assert_eq!(module.params, [vec![128; maps], vec![8, 4, 4, 4, 8, 4]].concat(), "{}", config.entry);
+            let parts = if config.kernel.takes_parts() { vec![4, 8, 8] } else { Vec::new() };
+            let params = [vec![128; maps], vec![8, 4, 4, 4, 8, 4], parts].concat();
+            assert_eq!(module.params, params, "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
         }
     }

@@ -25,14 +25,21 @@ pub struct Request {
     pub stages: Option<usize>,
     /// Which tiles make up a cluster; blocks on their own when absent.
     pub cluster: Option<Cluster>,
-    /// How many blocks share the K of a tile.
+    /// How many blocks of a cluster share the K of a tile.
     pub splits: Option<usize>,
+    /// How many clusters share the K of a tile; one when absent.
+    pub parts: Option<u32>,
 }
 
 impl Request {
     /// Whether it names no more than a kernel, and so leaves the configuration open.
     pub fn is_open(&self) -> bool {
         *self == Request { kernel: self.kernel, ..Request::default() }
+    }
+
+    /// Clusters that share a tile.
+    fn parts(&self) -> u32 {
+        self.parts.unwrap_or(1)
     }
 
     fn matches(&self, config: &Config) -> bool {
@@ -42,6 +49,7 @@ impl Request {
             && self.stages.is_none_or(|stages| stages == config.stages)
             && self.cluster.is_none_or(|cluster| cluster == config.cluster)
             && self.splits.is_none_or(|splits| splits == config.splits)
+            && (self.parts() == 1 || config.kernel.takes_parts())
     }
 
     /// The request with what is absent taken from `choice`.
@@ -63,7 +71,8 @@ impl fmt::Display for Request {
             self.tile.map(|tile| format!("tile {}", tile_name(tile))),
             self.stages.map(|stages| format!("{stages} stages")),
             self.cluster.map(|cluster| format!("cluster {}", cluster_name(cluster))),
-            self.splits.map(|splits| format!("K in {splits} parts")),
+            self.splits.map(|splits| format!("K of a tile shared by {splits} blocks of a cluster")),
+            self.parts.map(|parts| format!("K of a tile shared by {parts} clusters")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         f.write_str(&parts.join(", "))
@@ -77,6 +86,16 @@ pub struct Selection {
     pub config: &'static Config,
     /// Rows of tiles, or of clusters of them, that are taken together, where not the catalogue's number.
     pub band: Option<u32>,
+    /// Clusters that share the K of each tile: 1, or more where the kernel takes it
+    /// ([`Kernel::takes_parts`]).
+    pub parts: u32,
+}
+
+impl Selection {
+    /// `config` as the catalogue describes it.
+    pub fn new(config: &'static Config) -> Selection {
+        Selection { config, band: None, parts: 1 }
+    }
 }
 
 /// A kernel, its tile, its stages, its cluster and its splits.
@@ -165,17 +184,28 @@ const fn line(when: When, kernel: Kernel, [m, n, k]: [usize; 3], stages: usize, 
 /// default for that shape. A kernel that computes no product is only chosen by its name.
 ///
 /// # Errors
+/// [`Error::Parts`] when a tile is to be shared by no cluster, or by several with a kernel that cannot.
 /// When nothing that is compiled matches: [`Error::RefusedConfig`] with the reason when the catalogue
 /// names it, else [`Error::UnknownConfig`] with the nearest that exist.
 pub fn select(element: Kind, sizes: [usize; 3], request: &Request) -> Result<Selection> {
     if request.is_open()
         && let Some(pick) = model::choose(element, request.kernel, sizes)
     {
-        return Ok(Selection { config: pick.candidate.config, band: Some(pick.candidate.band) });
+        let model::Candidate { config, band, parts, .. } = pick.candidate;
+        return Ok(Selection { config, band: Some(band), parts });
+    }
+    let parts = request.parts();
+    if let Some(kernel) = request.kernel {
+        check_parts(kernel, parts)?;
+    } else if parts == 0 {
+        return Err(Error::Parts { kernel: None, parts });
     }
     let [m, n, _] = sizes;
-    let holds =
-        |line: &&Default| line.when.holds(m, n) && request.kernel.is_none_or(|kernel| kernel == line.choice.kernel);
+    let holds = |line: &&Default| {
+        line.when.holds(m, n)
+            && request.kernel.is_none_or(|kernel| kernel == line.choice.kernel)
+            && (parts == 1 || line.choice.kernel.takes_parts())
+    };
     let default = DEFAULTS.iter().find(holds).unwrap_or(&DEFAULTS[0]);
     let wanted = request.or(&default.choice);
     let nearest = |configs: &'static [Config]| {
@@ -189,7 +219,7 @@ pub fn select(element: Kind, sizes: [usize; 3], request: &Request) -> Result<Sel
     };
     let compiled = nearest(COMPILED);
     if let Some(config) = compiled.iter().find(|config| request.matches(config)) {
-        return Ok(Selection { config, band: None });
+        return Ok(Selection { config, band: None, parts });
     }
     let names = |configs: &[&Config]| configs.iter().take(PROPOSALS).map(|config| options(config)).collect();
     let refused = nearest(REFUSED).into_iter().find(|config| request.matches(config));
@@ -199,6 +229,17 @@ pub fn select(element: Kind, sizes: [usize; 3], request: &Request) -> Result<Sel
         }
         _ => Err(Error::UnknownConfig { wanted: request.to_string(), nearest: names(&compiled) }),
     }
+}
+
+/// Whether `parts` clusters can share a tile with `kernel`.
+///
+/// # Errors
+/// [`Error::Parts`] when they cannot.
+pub fn check_parts(kernel: Kernel, parts: u32) -> Result<()> {
+    if parts == 1 || (parts > 1 && kernel.takes_parts()) {
+        return Ok(());
+    }
+    Err(Error::Parts { kernel: Some(kernel.name()), parts })
 }
 
 /// The options of the command line that ask for `config` and nothing else.
@@ -215,6 +256,12 @@ pub fn options(config: &Config) -> String {
     } else {
         options
     }
+}
+
+/// An entry whose tiles are shared by `parts` clusters, as it is written in results and tables: the entry alone where
+/// that is one, else `split_f16_128x128x64_s3_k8/16`.
+pub fn shared_name(entry: &str, parts: u32) -> String {
+    if parts == 1 { entry.to_owned() } else { format!("{entry}/{parts}") }
 }
 
 /// A tile as it is written on the command line and in entry names: `128x128x64`.
@@ -301,8 +348,7 @@ mod tests {
             kernel: kernel.map(|k| parse_kernel(k).unwrap()),
             tile: tile.map(|t| parse_tile(t).unwrap()),
             stages,
-            cluster: None,
-            splits: None,
+            ..Request::default()
         }
     }
 
@@ -315,9 +361,10 @@ mod tests {
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
                 splits: Some(config.splits),
+                parts: None,
             };
             let selected = select(config.element, [1000; 3], &request).unwrap();
-            assert_eq!(selected, Selection { config, band: None });
+            assert_eq!(selected, Selection::new(config));
         }
     }
 
@@ -360,7 +407,8 @@ mod tests {
                 for element in Kind::ALL {
                     let pick = model::choose(element, kernel, sizes).unwrap().candidate;
                     let selected = select(element, sizes, &Request { kernel, ..Request::default() }).unwrap();
-                    assert_eq!(selected, Selection { config: pick.config, band: Some(pick.band) });
+                    assert_eq!((selected.config, selected.band), (pick.config, Some(pick.band)));
+                    assert_eq!(selected.parts, pick.parts);
                     assert!(kernel.is_none_or(|kernel| kernel == selected.config.kernel));
                 }
             }
@@ -376,6 +424,23 @@ mod tests {
         let config = select(Kind::Bf16, [4096; 3], &request(None, Some("128x64x32"), None)).unwrap().config;
         // As many stages as the default, and the first of the kernels that have such a tile.
         assert_eq!(config.entry, "v2_bf16_128x64x32_s3");
+    }
+
+    #[test]
+    fn parts_are_for_kernels_that_take_them() {
+        let parts = |kernel: Option<&str>, parts| {
+            select(Kind::F16, [512, 512, 32768], &Request { parts: Some(parts), ..request(kernel, None, None) })
+        };
+        for kernel in [None, Some("split")] {
+            let selected = parts(kernel, 7).unwrap();
+            assert_eq!((selected.config.kernel, selected.parts), (Kernel::Split, 7));
+        }
+        assert_eq!(parts(Some("v3"), 1).unwrap().parts, 1);
+        for (kernel, number) in [(Some("v3"), 2), (Some("persistent"), 7), (Some("split"), 0), (None, 0)] {
+            let error = parts(kernel, number).unwrap_err();
+            assert!(matches!(error, Error::Parts { .. }), "{error}");
+            assert!(error.to_string().contains(&number.to_string()), "{error}");
+        }
     }
 
     #[test]
@@ -402,6 +467,7 @@ mod tests {
                 stages: value("--stages").map(|text| text.parse().unwrap()),
                 cluster: value("--cluster").map(|text| parse_cluster(text).unwrap()),
                 splits: value("--splits").map(|text| text.parse().unwrap()),
+                parts: None,
             };
             assert_eq!(select(config.element, [4096; 3], &request).unwrap().config, config, "{options}");
         }
@@ -416,6 +482,7 @@ mod tests {
                 stages: Some(config.stages),
                 cluster: Some(config.cluster),
                 splits: Some(config.splits),
+                parts: None,
             };
             assert_eq!(select(config.element, [4096; 3], &request(Some(config.kernel))).unwrap().config, config);
             if let Ok(other) = select(config.element, [4096; 3], &request(None)) {

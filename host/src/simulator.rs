@@ -31,6 +31,7 @@ pub fn check_size([m, n, k]: [usize; 3]) -> Result<(), gemm::Error> {
 pub struct Simulation {
     config: &'static Config,
     program: Program,
+    parts: u32,
     size: [usize; 3],
     leading: usize,
     a: Vec<u16>,
@@ -38,7 +39,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Prepares C = A·Bᵀ with the kernel of `config`. The operands are copied, their rows padded to the
+    /// Prepares C = A·Bᵀ with the kernel of `config`, each tile shared by `parts` clusters. The operands are copied, their rows padded to the
     /// multiples of eight elements that TMA needs.
     ///
     /// # Errors
@@ -46,6 +47,7 @@ impl Simulation {
     /// [`MOST_WORK`].
     pub fn new<T: Element>(
         config: &'static Config,
+        parts: u32,
         a: MatRef<'_, T>,
         b: MatRef<'_, T>,
     ) -> Result<Simulation, gemm::Error> {
@@ -69,7 +71,7 @@ impl Simulation {
             }
             out
         };
-        Ok(Simulation { config, program, size: [m, n, k], leading, a: bits(a), b: bits(b) })
+        Ok(Simulation { config, program, parts, size: [m, n, k], leading, a: bits(a), b: bits(b) })
     }
 
     /// The program.
@@ -85,7 +87,18 @@ impl Simulation {
     /// The product, as the simulator takes it.
     pub fn product(&self) -> Product<'_> {
         let [m, n, k] = self.size;
-        Product { m, n, k, a: &self.a, lda: self.leading, b: &self.b, ldb: self.leading, ldc: n, multiprocessors: 132 }
+        Product {
+            m,
+            n,
+            k,
+            a: &self.a,
+            lda: self.leading,
+            b: &self.b,
+            ldb: self.leading,
+            ldc: n,
+            multiprocessors: 132,
+            parts: self.parts,
+        }
     }
 
     /// Computes C under `schedule`.

@@ -6,6 +6,7 @@
 
 use crate::matmul::{ceiling, persistent, split, v0, v1, v2, v3, v4, v5};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
+use crate::workspace::Workspace;
 
 /// Shared memory that one block may use on compute capability 9.0, in bytes (227 KiB; CUDA C++
 /// Programming Guide, table of technical specifications per compute capability).
@@ -235,6 +236,12 @@ impl Kernel {
         matches!(self, Kernel::Persistent | Kernel::Ceiling)
     }
 
+    /// Whether a launch says how many clusters share the K of each tile, and passes a workspace for them
+    /// ([`crate::workspace`]).
+    pub const fn takes_parts(self) -> bool {
+        matches!(self, Kernel::Split)
+    }
+
     /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
     pub const fn stores_by_tma(self) -> bool {
         matches!(self, Kernel::Persistent | Kernel::Ceiling)
@@ -407,6 +414,11 @@ impl Config {
         // four turns as 132 would, and the power that four more would use while they wait goes to the clock.
         let turns = blocks.div_ceil(at_once);
         if turns == 0 { 0 } else { blocks.div_ceil(turns).next_multiple_of(cluster as u64) }
+    }
+
+    /// What a launch for C of `m`×`n` needs of global memory where `parts` clusters share each tile.
+    pub const fn workspace(&self, m: usize, n: usize, parts: u32) -> Workspace {
+        Workspace::new(self.blocks(m, n) / self.splits as u64, self.tile, self.splits, parts)
     }
 
     /// The swizzle of both operands' tiles.

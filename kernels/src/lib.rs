@@ -13,11 +13,14 @@ pub mod matmul;
 pub mod shared;
 mod space;
 pub mod tile_order;
+pub mod workspace;
 
 #[cfg(target_arch = "nvptx64")]
 pub mod epilogue;
 #[cfg(target_arch = "nvptx64")]
 pub mod mainloop;
+#[cfg(target_arch = "nvptx64")]
+pub mod meeting;
 #[cfg(target_arch = "nvptx64")]
 pub mod pipeline;
 #[cfg(target_arch = "nvptx64")]

@@ -60,11 +60,12 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// The entry point named `$entry`: it takes a tensor map for each `$map` and then what all kernels take, and is
-/// `$call`, in which each `$map` is the address of its map.
+/// The entry point named `$entry`: it takes a tensor map for each `$map`, then what all kernels take, then each
+/// `$more`, and is `$call`, in which each `$map` is the address of its map.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! entry {
-    ($entry:expr, [$($map:ident = $index:literal),+], $out:ident, $k:ident, $band:ident => $call:expr) => {
+    ($entry:expr, [$($map:ident = $index:literal),+], $out:ident, $k:ident, $band:ident
+        $(, $more:ident: $type:ty)* => $call:expr) => {
         const _: () = {
             use $crate::ptx::param::{TensorMap, param_address};
             /// # Safety
@@ -74,6 +75,7 @@ macro_rules! entry {
             #[unsafe(export_name = $entry)]
             unsafe extern "ptx-kernel" fn entry(
                 $($map: TensorMap,)+ c: *mut u16, m: u32, n: u32, $k: u32, ldc: u64, $band: u32,
+                $($more: $type,)*
             ) {
                 $(let $map = param_address!($entry, $index);)+
                 let $out = $crate::epilogue::Output { c, m, n, ldc };
@@ -159,17 +161,18 @@ macro_rules! split_rows {
 }
 pub(crate) use split_rows;
 
-/// As [`entries`], with the splits and the columns that each block stores as constants.
+/// As [`entries`], with the splits and the columns that each block stores as constants, and the clusters that share
+/// a tile and their workspace as parameters.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! split_entries {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
         $k:literal] $stages:literal] $splits:literal])*) => {
         $($crate::space::entry! {
             $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_k", $splits),
-            [a_map = 0, b_map = 1], out, k, band =>
+            [a_map = 0, b_map = 1], out, k, band, parts: u32, counters: *mut u32, partials: *mut f32 =>
             device::matmul::<
                 $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, { $n / $splits }, $k, $stages, $splits,
-            >(a_map, b_map, out, k, band)
+            >(a_map, b_map, out, k, band, $crate::meeting::Parts { parts, counters, partials })
         })*
     };
 }

@@ -1,6 +1,7 @@
 //! The kernels of the catalogue on host slices.
 
 use kernels::catalogue::{Config, Element, WARP};
+use kernels::workspace::share;
 use ptx::ast::Rounding;
 
 use crate::float::{BF16, F16, Format};
@@ -40,6 +41,28 @@ pub struct Product<'a> {
     /// Multiprocessors of the device: persistent kernels launch a block for each of them at most. An H200
     /// has 132; fewer make their blocks walk over more tiles.
     pub multiprocessors: usize,
+    /// Clusters that share the K of each tile: 1, or more for kernels that take it
+    /// ([`kernels::catalogue::Kernel::takes_parts`]).
+    pub parts: u32,
+}
+
+/// A launch of a kernel of the catalogue, and the memory that it works on.
+pub struct Prepared {
+    /// The matrices, and the workspace where clusters share tiles.
+    pub memory: Memory,
+    /// The launch.
+    pub launch: Launch,
+    /// What is looked at after it.
+    pub results: Results,
+}
+
+/// The buffers that a run leaves its results in.
+#[derive(Clone, Copy, Debug)]
+pub struct Results {
+    /// C.
+    pub c: BufferId,
+    /// The counters of the workspace, where there is one.
+    pub counters: Option<BufferId>,
 }
 
 /// Why a product was not computed.
@@ -78,12 +101,19 @@ impl From<Box<Finding>> for Error {
 }
 
 impl Product<'_> {
-    /// Checks that the slices hold the matrices and that TMA can read A and B.
+    /// Checks that the slices hold the matrices, that TMA can read A and B, and that the kernel of `config` can share
+    /// tiles among as many clusters.
     ///
     /// # Errors
     /// Names the argument, its value and the rule.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self, config: &Config) -> Result<(), Error> {
         let error = |message: String| Err(Error::Argument(message));
+        if self.parts == 0 || self.parts > 1 << 16 {
+            return error(format!("parts is {}: the simulator takes 1 to 2^16", self.parts));
+        }
+        if self.parts > 1 && !config.kernel.takes_parts() {
+            return error(format!("parts is {}: kernel {} takes 1 only", self.parts, config.kernel.name()));
+        }
         for (name, value) in [("m", self.m), ("n", self.n), ("k", self.k)] {
             if value == 0 || value > 1 << 20 {
                 return error(format!("{name} is {value}: the simulator takes 1 to 2^20"));
@@ -122,11 +152,11 @@ impl Product<'_> {
         let clusters = self.m.div_ceil(config.tile.m * cluster.m) * self.n.div_ceil(config.tile.n * cluster.n);
         let resident = (self.multiprocessors / config.cluster_blocks()).max(1);
         let clusters = if config.kernel.is_persistent() { clusters.min(resident) } else { clusters };
-        clusters * config.cluster_blocks()
+        clusters * self.parts as usize * config.cluster_blocks()
     }
 
-    /// Memory with the three matrices, and the launch of `config` over it.
-    pub fn launch(&self, config: &Config) -> (Memory, Launch, BufferId) {
+    /// Memory with the three matrices and the workspace, and the launch of `config` over it.
+    pub fn launch(&self, config: &Config) -> Prepared {
         let mut memory = Memory::new();
         let bytes = |slice: &[u16]| slice.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let a = memory.insert("A", &bytes(self.a), Access::Read);
@@ -154,6 +184,21 @@ impl Product<'_> {
             Argument::U64(self.ldc as u64),
             Argument::U32(config.band() as u32),
         ]);
+        let mut counters = None;
+        if config.kernel.takes_parts() {
+            let [mut counters_at, mut partials_at] = [0; 2];
+            if self.parts > 1 {
+                let workspace = config.workspace(self.m, self.n, self.parts);
+                let zeros = vec![0; workspace.counters as usize * 4];
+                let buffer = memory.insert("counters", &zeros, Access::ReadWrite);
+                // Not a number, as f32.
+                let poison = vec![0xff; workspace.partial_bytes as usize];
+                let partials = memory.insert("partials", &poison, Access::ReadWrite);
+                [counters_at, partials_at] = [buffer, partials].map(|buffer| memory.address(buffer));
+                counters = Some(buffer);
+            }
+            arguments.extend([Argument::U32(self.parts), Argument::U64(counters_at), Argument::U64(partials_at)]);
+        }
         let launch = Launch {
             grid: [self.blocks(config) as u32, 1, 1],
             cluster: [config.cluster_blocks() as u32, 1, 1],
@@ -161,12 +206,17 @@ impl Product<'_> {
             shared_bytes: config.shared_bytes() as u32,
             arguments,
         };
-        (memory, launch, c)
+        Prepared { memory, launch, results: Results { c, counters } }
+    }
+
+    /// The options of [`options`], for this product.
+    pub fn options(&self, config: &Config) -> Options {
+        Options { blocks_talk: self.parts > 1, ..options(config) }
     }
 
     /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
     /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type. Where
-    /// blocks share K, the sums of each are added in their order.
+    /// blocks share K, the sums of each are added in their order: of the blocks of a cluster, then of the clusters.
     pub fn reference(&self, config: &Config) -> Vec<u16> {
         let (half, format) = formats(config.element);
         let part = |slice: &[u16], rows: usize, leading: usize, step: usize| {
@@ -190,15 +240,27 @@ impl Product<'_> {
             }
             sums
         };
-        let first = |rank: usize| tiles * rank / config.splits * steps_a_tile;
-        let mut sums = partial(first(0)..first(1));
-        if config.splits > 1 {
-            // The kernel adds to zero, which turns -0 into 0.
-            sums.iter_mut().for_each(|sum| *sum += 0.0);
-        }
-        for rank in 1..config.splits {
-            let partial = partial(first(rank)..first(rank + 1));
-            sums.iter_mut().zip(partial).for_each(|(sum, more)| *sum += more);
+        let blocks = self.parts * config.splits as u32;
+        let mut share_of = |block: u32| {
+            let (first, count) = share(tiles as u32, block, blocks);
+            partial(first as usize * steps_a_tile..(first + count) as usize * steps_a_tile)
+        };
+        // The kernel adds to zero, which turns -0 into 0.
+        let add = |sums: &mut Vec<f32>, more: Vec<f32>| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        let mut of_cluster = |part: u32| {
+            let splits = config.splits as u32;
+            if splits == 1 {
+                return share_of(part);
+            }
+            let mut sums = vec![0f32; self.m * self.n];
+            (0..splits).for_each(|rank| add(&mut sums, share_of(part * splits + rank)));
+            sums
+        };
+        let mut sums = vec![0f32; self.m * self.n];
+        if self.parts == 1 {
+            sums = of_cluster(0);
+        } else {
+            (0..self.parts).for_each(|part| add(&mut sums, of_cluster(part)));
         }
         sums.iter().map(|&sum| format.encode(f64::from(sum), Rounding::Nearest) as u16).collect()
     }
@@ -248,38 +310,47 @@ pub fn gemm(
     schedule: &Schedule,
     control: Control<'_>,
 ) -> Result<(Vec<u16>, Outcome), Error> {
-    product.check()?;
-    let (mut memory, launch, c) = product.launch(config);
-    let options = options(config);
-    let outcome = run(program, &launch, &mut memory, &options, schedule, control)?;
-    Ok((result(program, product, &memory, c, schedule)?, outcome))
+    product.check(config)?;
+    let Prepared { mut memory, launch, results } = product.launch(config);
+    let outcome = run(program, &launch, &mut memory, &product.options(config), schedule, control)?;
+    Ok((results.read(program, product, &memory, schedule)?, outcome))
 }
 
-/// C after a run over [`Product::launch`], as [`gemm`] returns it.
-///
-/// # Errors
-/// A finding, if elements outside C were stored to.
-fn result(
-    program: &Program,
-    product: &Product<'_>,
-    memory: &Memory,
-    c: BufferId,
-    schedule: &Schedule,
-) -> Result<Vec<u16>, Box<Finding>> {
-    let bytes = memory.bytes(c);
-    let mut values: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-    let outside = |i: usize| i >= product.c_len() || i % product.ldc >= product.n;
-    if let Some(i) = (0..values.len()).find(|&i| outside(i) && values[i] != POISON) {
-        let message = format!("element {i} of C's buffer was stored to; it lies outside C");
-        return Err(wrong(program, schedule, Kind::OutOfBounds, message));
-    }
-    values.truncate(product.c_len());
-    for (i, value) in values.iter_mut().enumerate() {
-        if outside(i) {
-            *value = 0;
+impl Results {
+    /// C after a run, as [`gemm`] returns it.
+    ///
+    /// # Errors
+    /// A finding, if elements outside C were stored to, or the counters are not as they were.
+    fn read(
+        &self,
+        program: &Program,
+        product: &Product<'_>,
+        memory: &Memory,
+        schedule: &Schedule,
+    ) -> Result<Vec<u16>, Box<Finding>> {
+        if let Some(counters) = self.counters {
+            let bytes = memory.bytes(counters);
+            if let Some(i) = bytes.iter().position(|&byte| byte != 0) {
+                let message =
+                    format!("counter {} of the workspace is not zero at the end: the next launch needs it so", i / 4);
+                return Err(wrong(program, schedule, Kind::WrongResult, message));
+            }
         }
+        let bytes = memory.bytes(self.c);
+        let mut values: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let outside = |i: usize| i >= product.c_len() || i % product.ldc >= product.n;
+        if let Some(i) = (0..values.len()).find(|&i| outside(i) && values[i] != POISON) {
+            let message = format!("element {i} of C's buffer was stored to; it lies outside C");
+            return Err(wrong(program, schedule, Kind::OutOfBounds, message));
+        }
+        values.truncate(product.c_len());
+        for (i, value) in values.iter_mut().enumerate() {
+            if outside(i) {
+                *value = 0;
+            }
+        }
+        Ok(values)
     }
-    Ok(values)
 }
 
 /// Every order of events of a tiny product, up to `most`, each compared with `reference`; see
@@ -294,15 +365,15 @@ pub fn explore_gemm(
     reference: &[u16],
     most: usize,
 ) -> Result<Explored, Error> {
-    product.check()?;
+    product.check(config)?;
     // Every launch has the same buffers.
-    let (_, _, c) = product.launch(config);
+    let Prepared { results, .. } = product.launch(config);
     let prepare = || {
-        let (memory, launch, _) = product.launch(config);
+        let Prepared { memory, launch, .. } = product.launch(config);
         (memory, launch)
     };
-    let explored = crate::run::explore(program, &options(config), most, prepare, |memory, schedule| {
-        let values = result(program, product, memory, c, schedule)?;
+    let explored = crate::run::explore(program, &product.options(config), most, prepare, |memory, schedule| {
+        let values = results.read(program, product, memory, schedule)?;
         compare(program, config, product, reference, &values, schedule).map_err(|(finding, _)| finding)
     })?;
     Ok(explored)
@@ -320,14 +391,14 @@ pub fn checked_gemm(
     schedule: &Schedule,
     control: Control<'_>,
 ) -> Result<Outcome, Error> {
-    product.check()?;
-    let (mut memory, launch, c) = product.launch(config);
-    let options = options(config);
+    product.check(config)?;
+    let Prepared { mut memory, launch, results } = product.launch(config);
+    let options = product.options(config);
     let (outcome, global) = run_and_note(program, &launch, &mut memory, &options, schedule, control)?;
-    let values = result(program, product, &memory, c, schedule)?;
+    let values = results.read(program, product, &memory, schedule)?;
     compare(program, config, product, reference, &values, schedule).map_err(|(mut finding, element)| {
         // Who stored it, and where.
-        let at = memory.address(c) + 2 * element as u64;
+        let at = memory.address(results.c) + 2 * element as u64;
         let writer = memory.locate(at, 2).and_then(|(buffer, offset)| global.writers(buffer, offset, 2).pop());
         if let Some(write) = writer.map(|number| global.write(number)) {
             finding.place = program.place(write.pc);

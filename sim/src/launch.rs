@@ -67,6 +67,9 @@ pub struct Options {
     /// Warp instructions that a cluster may execute at all: a kernel that goes on for ever may have visible effects
     /// all the time.
     pub instruction_limit: u64,
+    /// Whether blocks talk through global memory if the program has the instructions for it. Where they do not, no
+    /// cluster depends on another, and clusters run on all cores of the host.
+    pub blocks_talk: bool,
     /// Clusters that run at the same time where blocks talk through global memory.
     pub resident_clusters: usize,
     /// Names of areas of dynamic shared memory: offset, bytes, name.
@@ -86,6 +89,7 @@ impl Default for Options {
             ordered_global: true,
             livelock_limit: 4_000_000,
             instruction_limit: 1 << 32,
+            blocks_talk: true,
             resident_clusters: 132,
             names: Vec::new(),
             roles: Vec::new(),

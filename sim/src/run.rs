@@ -80,7 +80,7 @@ pub(crate) fn run_and_note(
     launch.check(program, memory).map_err(|message| refused(program, message))?;
     let variables = launch.prepare(program, memory);
     let mut context = launch.context(program, memory, options, variables.clone());
-    let result = if program.blocks_talk {
+    let result = if program.blocks_talk && options.blocks_talk {
         run_together(&context, schedule, control)
     } else {
         let saved = memory.save();

@@ -49,6 +49,7 @@ fn measurements_and_tuning_that_overrule_the_model_are_named() {
         kernel: None,
         entry: "v3_f16_128x128x64_s3".to_owned(),
         band: 4,
+        parts: 1,
         shape: [1000; 3],
         seconds: 9e-6,
         default_seconds: None,
@@ -71,6 +72,20 @@ fn one_kernel_can_be_asked_about() {
         assert!(json["model"].as_array().unwrap().iter().all(|row| row["entry"].as_str().unwrap().starts_with(kernel)));
         assert!(json["choice"]["entry"].as_str().unwrap().starts_with(kernel));
     }
+}
+
+#[test]
+fn tiles_that_clusters_share_are_said() {
+    let folder = Folder::new();
+    // Not a shape that was measured.
+    let arguments = "explain 128x128x100000 --cache none.json";
+    let choice = folder.run(&format!("{arguments} --json")).succeeded().json()["choice"].clone();
+    let parts = choice["parts"].as_u64().unwrap();
+    assert!(parts > 1, "{choice}");
+    let text = folder.run(arguments).succeeded().stdout;
+    assert!(text.contains(&format!(", {parts} clusters a tile")), "{text}");
+    assert!(text.contains(&format!("{}/{parts}", choice["entry"].as_str().unwrap())), "{text}");
+    assert_eq!(folder.run("explain 8192 --cache none.json --json").succeeded().json()["choice"]["parts"], 1);
 }
 
 #[test]

@@ -76,6 +76,23 @@ fn a_product_is_simulated() {
 }
 
 #[test]
+fn clusters_share_tiles() {
+    let product = run("matmul --random 70x40x900 --device sim --parts 3 --splits 2 --check --json").succeeded().json();
+    assert_eq!(product["check"]["passed"], true);
+    assert_eq!(
+        (&product["kernel"]["chosen"]["parts"], &product["kernel"]["chosen"]["by"]),
+        (&3.into(), &"request".into())
+    );
+    assert!(product["kernel"]["entry"].as_str().unwrap().starts_with("split_f16"));
+    let text = run("matmul --random 9x9x900 --device sim --kernel split --parts 3").succeeded().stdout;
+    assert!(text.contains("each shared by 3 clusters"), "{text}");
+    let checked = run("check split_f16_64x32x64_s8_k2 --parts 5 --shape 9x9x900 --schedules 2 --json").succeeded();
+    assert_eq!(checked.json()[0]["findings"].as_array().map(Vec::len), Some(0));
+    run("check v3 --parts 2").failed(2, &["v3", "only with kernel split"]);
+    run("check v3_f16_128x64x64_s2 --parts 2").failed(2, &["v3", "only with kernel split"]);
+}
+
+#[test]
 fn wrong_usage_is_said() {
     run("check nope").failed(2, &["nope"]);
     run("check ceiling").failed(2, &["ceiling"]);

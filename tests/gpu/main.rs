@@ -8,6 +8,7 @@ mod bench;
 mod configurations;
 mod context;
 mod large;
+mod parts;
 mod refusals;
 mod support;
 mod tune;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     tests.extend(refusals::tests());
     tests.extend(context::tests());
     tests.extend(large::tests());
+    tests.extend(parts::tests());
     tests.extend(bench::tests());
     tests.extend(tune::tests());
     let trials = tests

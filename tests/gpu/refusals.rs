@@ -23,6 +23,7 @@ pub fn tests() -> Vec<Test> {
         test("refuses::devices", devices),
         test("refuses::copies", copies),
         test("refuses::no_product", no_product),
+        test("refuses::parts", parts),
     ]
 }
 
@@ -197,5 +198,21 @@ fn no_product(gpu: &Gpu) -> std::result::Result<(), Failure> {
     let (a, b) = (Matrix::<f16>::zeros(3, 8)?, Matrix::<f16>::zeros(4, 8)?);
     let mut c = Matrix::<f16>::zeros(3, 4)?;
     refused(gpu.gemm.multiply_with(ceiling, &a.view(), &b.view(), &mut c.view_mut()), &[ceiling.kernel.name()])?;
+    Ok(())
+}
+
+/// Tiles shared by no cluster, by several of a kernel that cannot, or by more than a grid has room for.
+fn parts(gpu: &Gpu) -> Result<(), Failure> {
+    let plan = |kernel: &str, parts| {
+        let config = COMPILED.iter().find(|config| config.element == Element::F16 && config.kernel.name() == kernel);
+        let config = config.expect("the kernel is compiled");
+        let (a, b) = (view(gpu, SOMEWHERE, 64, 64, 64), view(gpu, SOMEWHERE, 64, 64, 64));
+        gpu.gemm.plan(config, a, b, view_mut(gpu, SOMEWHERE, 64, 64, 64))?.with_parts(parts)
+    };
+    refused(plan("v3", 2), &["2 clusters", "v3", "split"])?;
+    refused(plan("split", 0), &["0 clusters"])?;
+    refused(plan("split", u32::MAX), &["2^31-1", "4294967295 clusters"])?;
+    plan("v3", 1)?;
+    plan("split", 1 << 20)?;
     Ok(())
 }

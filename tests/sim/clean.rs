@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use kernels::catalogue::{COMPILED, Config, WARP};
+use kernels::catalogue::{COMPILED, Config, Element, WARP};
 use sim::gemm::{checked_gemm, explore_gemm};
 use sim::{Control, Program, Schedule};
 
@@ -91,7 +91,47 @@ fn no_schedule_finds_anything() {
     });
 }
 
+/// Tiles shared by several clusters, for every configuration that can: on a ragged product of which each cluster has
+/// some K, those of f16 under every extreme schedule; on one of whole tiles; and on one of which most have no K.
+#[test]
+fn clusters_share_tiles() {
+    every_configuration(|config| {
+        if !config.kernel.takes_parts() {
+            return;
+        }
+        let program = program(config.entry);
+        let Config { tile, splits, element, .. } = config;
+        let size = |k| [tile.m - 64 + 35, tile.n + tile.n.min(37), k];
+        let warps = (config.threads() / WARP * config.cluster_blocks()) as u32;
+        let few = [Schedule::Timed, Schedule::Random(tile.n as u64)];
+        let many = if *element == Element::F16 { Schedule::extremes(warps) } else { Vec::new() };
+        for (parts, k, more) in
+            [(3, tile.k * (3 * splits + 1) + 8, many), (2, tile.k * 4 * splits, Vec::new()), (5, 9, Vec::new())]
+        {
+            let problem = Problem::sparse(config.entry, size(k)).shared(parts);
+            check(&problem, &program, &[&few[..], &more].concat());
+        }
+    });
+}
+
 /// The same with all operands random, for a few configurations.
+#[test]
+fn dense_products_of_clusters_that_share_tiles() {
+    for (entry, size) in [
+        ("split_f16_64x32x64_s16_k1", [70, 40, 1000]),
+        ("split_f16_64x64x64_s6_k4", [70, 72, 2000]),
+        ("split_bf16_128x128x64_s3_k2", [130, 136, 1400]),
+        ("split_f16_64x256x64_s5_k1", [70, 300, 700]),
+    ] {
+        let program = program(entry);
+        for parts in [2, 3, 5, 19] {
+            let problem = Problem::new(entry, size).shared(parts);
+            check(&problem, &program, &[Schedule::Timed, Schedule::Random(1), Schedule::Random(2)]);
+        }
+    }
+}
+
+/// Products under many schedules with all operands random, for a few configurations.
 #[test]
 fn dense_products_under_many_schedules() {
     for (entry, size) in [

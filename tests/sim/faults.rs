@@ -6,7 +6,7 @@ use crate::edit::{Role, Text, operand};
 use crate::plant::{Plant, schedules};
 
 /// Two tiles each way and five tiles of K on a ring of two.
-const PLANT: Plant = Plant { entry: "v3_f16_128x64x64_s2", size: [200, 100, 320], multiprocessors: 132 };
+const PLANT: Plant = Plant { entry: "v3_f16_128x64x64_s2", size: [200, 100, 320], multiprocessors: 132, parts: 1 };
 
 fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
     PLANT.finds(kinds, word, change);

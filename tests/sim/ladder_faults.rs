@@ -6,11 +6,11 @@ use sim::Kind;
 use crate::edit::{Text, operand};
 use crate::plant::{Plant, schedules};
 
-const V0: Plant = Plant { entry: "v0_f16_128x64x64_s1", size: [100, 60, 200], multiprocessors: 132 };
-const V1: Plant = Plant { entry: "v1_f16_128x64x64_s1", size: [100, 60, 200], multiprocessors: 132 };
-const V2: Plant = Plant { entry: "v2_f16_128x64x64_s3", size: [100, 60, 400], multiprocessors: 132 };
+const V0: Plant = Plant { entry: "v0_f16_128x64x64_s1", size: [100, 60, 200], multiprocessors: 132, parts: 1 };
+const V1: Plant = Plant { entry: "v1_f16_128x64x64_s1", size: [100, 60, 200], multiprocessors: 132, parts: 1 };
+const V2: Plant = Plant { entry: "v2_f16_128x64x64_s3", size: [100, 60, 400], multiprocessors: 132, parts: 1 };
 /// Both blocks of a cluster go around their ring.
-const SPLIT: Plant = Plant { entry: "split_f16_64x128x64_s4_k2", size: [60, 120, 700], multiprocessors: 132 };
+const SPLIT: Plant = Plant { entry: "split_f16_64x128x64_s4_k2", size: [60, 120, 700], multiprocessors: 132, parts: 1 };
 
 #[test]
 fn the_kernels_without_a_fault() {

@@ -8,5 +8,6 @@ mod edit;
 mod faults;
 mod hardware;
 mod ladder_faults;
+mod parts_faults;
 mod plant;
 mod problem;

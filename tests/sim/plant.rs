@@ -13,6 +13,8 @@ pub struct Plant {
     pub entry: &'static str,
     pub size: [usize; 3],
     pub multiprocessors: usize,
+    /// Clusters that share a tile.
+    pub parts: u32,
 }
 
 /// Schedules that a fault must show under, each of them: what is missing is found whatever the order.
@@ -26,7 +28,7 @@ pub fn schedules() -> Vec<Schedule> {
 impl Plant {
     /// Runs the kernel with a change under a schedule.
     pub fn run(&self, change: &dyn Fn(&mut Text), schedule: &Schedule) -> Option<Box<Finding>> {
-        let mut problem = Problem::new(self.entry, self.size);
+        let mut problem = Problem::new(self.entry, self.size).shared(self.parts);
         problem.multiprocessors = self.multiprocessors;
         let mut changed = Text::new(text(self.entry));
         change(&mut changed);

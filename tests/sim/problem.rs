@@ -11,6 +11,7 @@ pub struct Problem {
     pub config: &'static Config,
     pub size: [usize; 3],
     pub multiprocessors: usize,
+    pub parts: u32,
     a: Vec<u16>,
     b: Vec<u16>,
     pub reference: Vec<u16>,
@@ -48,8 +49,15 @@ impl Problem {
     /// The given operands, whose rows start at multiples of 8 elements.
     pub fn of(entry: &str, size: [usize; 3], a: Vec<u16>, b: Vec<u16>) -> Problem {
         let config = config(entry);
-        let mut problem = Problem { config, size, multiprocessors: 132, a, b, reference: Vec::new() };
+        let mut problem = Problem { config, size, multiprocessors: 132, parts: 1, a, b, reference: Vec::new() };
         problem.reference = problem.product().reference(config);
+        problem
+    }
+
+    /// The same with each tile shared by `parts` clusters.
+    pub fn shared(self, parts: u32) -> Problem {
+        let mut problem = Problem { parts, ..self };
+        problem.reference = problem.product().reference(problem.config);
         problem
     }
 
@@ -66,6 +74,7 @@ impl Problem {
             ldb: leading,
             ldc: n,
             multiprocessors: self.multiprocessors,
+            parts: self.parts,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kernels::catalogue::{COMPILED, Config};
+use kernels::catalogue::COMPILED;
 use serde_json::Value;
 use wildmatch::WildMatch;
 
@@ -52,10 +52,8 @@ pub enum ArmSpec {
     Config {
         /// Name of the arm.
         name: String,
-        /// The row.
-        config: &'static Config,
-        /// As for a kernel.
-        band: Option<u32>,
+        /// The row, and how it is launched.
+        selection: Selection,
     },
     /// cuBLASLt, the fastest of its heuristics' proposals.
     #[cfg(feature = "cublas")]
@@ -81,8 +79,8 @@ pub struct Tools<'a> {
 impl ArmSpec {
     /// Reads a list such as `v3,cublas` or `v3_f16_128x128x64_s*,gemmex`: names of kernels, to which
     /// `request` adds tile and stages; `auto` for what the library chooses for the shape; names of entries,
-    /// which may have the wildcards `*` and `?`; `cublas`, `gemmex`. After a kernel, `auto` or an entry `@N`
-    /// takes the tiles of C in bands of N rows.
+    /// which may have the wildcards `*` and `?`; `cublas`, `gemmex`. After a kernel or an entry `/P` has each tile
+    /// shared by P clusters, and after that, or `auto`, `@N` takes the tiles of C in bands of N rows.
     ///
     /// # Errors
     /// When a name is none of these, or matches no kernel of type `element`.
@@ -113,38 +111,47 @@ impl ArmSpec {
             }
             _ => {}
         }
-        let (kernel, band) = match name.split_once('@') {
-            None => (name, None),
-            Some((kernel, rows)) => match rows.parse() {
-                Ok(rows @ 1..) => (kernel, Some(rows)),
-                _ => {
-                    let rule = "what follows @ is a number of rows of tiles, at least 1";
-                    return Err(Error::Syntax { value: name.to_string(), rule });
-                }
-            },
+        let behind = |text: &'_ str, mark, rule| -> Result<(usize, Option<u32>)> {
+            match text.split_once(mark) {
+                None => Ok((text.len(), None)),
+                Some((before, number)) => match number.parse() {
+                    Ok(number @ 1..) => Ok((before.len(), Some(number))),
+                    _ => Err(Error::Syntax { value: name.to_string(), rule }),
+                },
+            }
         };
+        let (end, band) = behind(name, '@', "what follows @ is a number of rows of tiles, at least 1")?;
+        let kernel = &name[..end];
+        let (end, parts) = behind(kernel, '/', "what follows / is a number of clusters that share a tile, at least 1")?;
+        let kernel = &kernel[..end];
         // Entry names have underscores, names of kernels have not.
         if kernel.contains(['_', '*', '?']) {
             let pattern = WildMatch::new(kernel);
-            let found: Vec<ArmSpec> = COMPILED
+            let found: Vec<Selection> = COMPILED
                 .iter()
                 .filter(|config| config.element == element && pattern.matches(config.entry))
-                .map(|config| ArmSpec::of_config(config, band))
+                .map(|config| Selection { config, band, parts: parts.unwrap_or(1) })
                 .collect();
             if found.is_empty() {
                 return Err(Error::UnknownEntry { entry: name.to_string() });
             }
-            return Ok(found);
+            for Selection { config, parts, .. } in &found {
+                select::check_parts(config.kernel, *parts)?;
+            }
+            return Ok(found.into_iter().map(ArmSpec::of_config).collect());
         }
         let kernel = if kernel == AUTO { None } else { Some(select::parse_kernel(kernel)?) };
-        let request = Request { kernel, ..*request };
+        let request = Request { kernel, parts: parts.or(request.parts), ..*request };
         Ok(vec![ArmSpec::Kernel { name: name.to_string(), request, band }])
     }
 
-    /// One row of the catalogue, with its tiles in bands of `band` rows where that is given.
-    pub fn of_config(config: &'static Config, band: Option<u32>) -> ArmSpec {
-        let name = band.map_or(config.entry.to_string(), |band| format!("{}@{band}", config.entry));
-        ArmSpec::Config { name, config, band }
+    /// One row of the catalogue, launched as `selection` says.
+    pub fn of_config(selection: Selection) -> ArmSpec {
+        let mut name = select::shared_name(selection.config.entry, selection.parts);
+        if let Some(band) = selection.band {
+            name += &format!("@{band}");
+        }
+        ArmSpec::Config { name, selection }
     }
 
     /// Its name in results.
@@ -180,10 +187,11 @@ impl ArmSpec {
             ArmSpec::Kernel { request, band, .. } => {
                 let problem = inputs.problem();
                 let sizes = [problem.m(), problem.n(), problem.k()];
-                let Selection { config, band: selected } = select::select(T::KIND, sizes, request)?;
-                Ok(Box::new(KernelArm::new(config, band.or(selected), tools, inputs)?))
+                let selected = select::select(T::KIND, sizes, request)?;
+                let selection = Selection { band: band.or(selected.band), ..selected };
+                Ok(Box::new(KernelArm::new(selection, tools, inputs)?))
             }
-            ArmSpec::Config { config, band, .. } => Ok(Box::new(KernelArm::new(config, *band, tools, inputs)?)),
+            ArmSpec::Config { selection, .. } => Ok(Box::new(KernelArm::new(*selection, tools, inputs)?)),
             #[cfg(feature = "cublas")]
             ArmSpec::CublasLt => Ok(Box::new(super::library::CublasLtArm::new(tools, inputs)?)),
             #[cfg(feature = "cublas")]
@@ -194,27 +202,15 @@ impl ArmSpec {
 
 /// A kernel of the catalogue.
 struct KernelArm<'a> {
-    config: &'static Config,
-    band: Option<u32>,
+    selection: Selection,
     // One for each set of inputs.
     plans: Vec<Plan<'a>>,
 }
 
 impl<'a> KernelArm<'a> {
-    fn new<T: Element>(
-        config: &'static Config,
-        band: Option<u32>,
-        tools: &Tools<'a>,
-        inputs: &'a Inputs<T>,
-    ) -> Result<Self> {
-        let plan = |set| {
-            let plan = tools.gemm.plan(config, inputs.a(set), inputs.b(set), inputs.c_mut(set))?;
-            Ok(match band {
-                Some(band) => plan.with_band(band),
-                None => plan,
-            })
-        };
-        Ok(KernelArm { config, band, plans: (0..inputs.sets()).map(plan).collect::<Result<_>>()? })
+    fn new<T: Element>(selection: Selection, tools: &Tools<'a>, inputs: &'a Inputs<T>) -> Result<Self> {
+        let plan = |set| tools.gemm.plan_selected(selection, inputs.a(set), inputs.b(set), inputs.c_mut(set));
+        Ok(KernelArm { selection, plans: (0..inputs.sets()).map(plan).collect::<Result<_>>()? })
     }
 }
 
@@ -222,12 +218,16 @@ impl Arm for KernelArm<'_> {
     fn facts(&self) -> BTreeMap<String, Value> {
         let mut facts = BTreeMap::new();
         let mut say = |name: &str, value: Value| facts.insert(name.to_string(), value);
-        say("entry", self.config.entry.into());
-        say("tile", select::tile_name(self.config.tile).into());
-        say("stages", self.config.stages.into());
-        say("band", self.band.map_or(self.config.band() as u64, u64::from).into());
-        say("threads", self.config.threads().into());
-        say("shared_bytes", self.config.shared_bytes().into());
+        let Selection { config, band, parts } = self.selection;
+        say("entry", config.entry.into());
+        say("tile", select::tile_name(config.tile).into());
+        say("stages", config.stages.into());
+        say("band", band.map_or(config.band() as u64, u64::from).into());
+        if config.kernel.takes_parts() {
+            say("parts", parts.into());
+        }
+        say("threads", config.threads().into());
+        say("shared_bytes", config.shared_bytes().into());
         if let Some(kernel) = self.plans.first().and_then(Plan::kernel) {
             let usage = kernel.usage();
             say("code", kernel.origin().to_string().into());
@@ -239,7 +239,7 @@ impl Arm for KernelArm<'_> {
     }
 
     fn multiplies(&self) -> bool {
-        self.config.kernel.loads()
+        self.selection.config.kernel.loads()
     }
 
     fn launch(&mut self, stream: &Stream, set: usize) -> Result<()> {
@@ -267,13 +267,15 @@ mod tests {
         assert!(stages.iter().all(|name| name.starts_with("v3_f16_128x128x64_s")));
         assert_eq!(names("v3@8,v3_f16_128x128x64_s2@4", Kind::F16).unwrap(), ["v3@8", "v3_f16_128x128x64_s2@4"]);
         assert_eq!(names("auto,auto@8", Kind::F16).unwrap(), ["auto", "auto@8"]);
+        let shared = ["split/3", "split_f16_64x32x64_s8_k1/16", "split_f16_64x32x64_s8_k1/16@4"];
+        assert_eq!(names(&shared.join(","), Kind::F16).unwrap(), shared);
         let all = names("v3_*", Kind::Bf16).unwrap();
         assert!(all.len() > 10 && all.iter().all(|name| name.contains("bf16")));
     }
 
     #[test]
     fn what_matches_nothing_is_refused() {
-        for list in ["", "v17", "v3@0", "v3@x", "v3_f16_1x1x1_s1", "nothing_*"] {
+        for list in ["", "v17", "v3@0", "v3@x", "v3_f16_1x1x1_s1", "nothing_*", "split/0", "v3_f16_128x128x64_s2/3"] {
             assert!(names(list, Kind::F16).is_err(), "{list}");
         }
         // An entry of the other element type.

@@ -10,6 +10,7 @@ use crate::bench::arm::{ArmSpec, Tools};
 use crate::cuda::{Device, Gemm};
 use crate::element::Element;
 use crate::error::Result;
+use crate::select::Selection;
 
 /// Launches `config` exactly once on normal random operands of M×N×K `sizes`, and checks the result.
 pub fn once(device: u32, config: &'static Config, sizes: (usize, usize, usize), seed: u64) -> Result<Check> {
@@ -31,6 +32,6 @@ fn once_of<T: Element>(device: u32, config: &'static Config, sizes: (usize, usiz
         proposals: 0,
     };
     let inputs = Inputs::<T>::single(&stream, sizes, seed)?;
-    let mut arm = ArmSpec::of_config(config, None).prepare(&tools, &inputs)?;
+    let mut arm = ArmSpec::of_config(Selection::new(config)).prepare(&tools, &inputs)?;
     Verifier::new().check(arm.as_mut(), &stream, &inputs)
 }

@@ -34,7 +34,7 @@ pub struct Arguments {
 
     /// What to measure: kernels (v3), auto (what the library chooses for the shape), entries with wildcards
     /// (v3_f16_128x128x64_s*), cublas (cuBLASLt, the fastest of its proposals), gemmex (cublasGemmEx); behind
-    /// a kernel, @N takes the tiles of C in bands of N rows. [default: v3,cublas; of a suite auto,cublas]
+    /// a kernel, /P has each tile of C shared by P clusters, and @N takes the tiles in bands of N rows. [default: v3,cublas; of a suite auto,cublas]
     #[arg(long, value_name = "LIST")]
     kernels: Option<String>,
 
@@ -50,9 +50,13 @@ pub struct Arguments {
     #[arg(long)]
     cluster: Option<String>,
 
-    /// Blocks that share the K of a tile, of the kernels that are given by name.
+    /// Blocks of a cluster that share the K of a tile, of the kernels that are given by name.
     #[arg(long, value_name = "N")]
     splits: Option<usize>,
+
+    /// Clusters that share the K of a tile, of the kernels that are given by name.
+    #[arg(long, value_name = "N")]
+    parts: Option<u32>,
 
     /// Type of the elements.
     #[arg(long = "type", default_value = "f16", value_name = "f16|bf16")]
@@ -201,6 +205,7 @@ fn measure(arguments: &Arguments, suite: Option<Suite>) -> Result<(), Failure> {
         stages: arguments.stages,
         cluster: arguments.cluster.as_deref().map(select::parse_cluster).transpose()?,
         splits: arguments.splits,
+        parts: arguments.parts,
     };
     let mut settings = match (is_suite, arguments.quick) {
         (true, _) => Settings::SUITE,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hopper_gemm::model::{self, Bound, Candidate, Exception, Pick, Prediction, clusters_at_once};
 use hopper_gemm::problem::Work;
-use hopper_gemm::select::{parse_element, parse_kernel, parse_sizes};
+use hopper_gemm::select::{parse_element, parse_kernel, parse_sizes, shared_name};
 use hopper_gemm::tune::{Answer, Cache, ShapeClass};
 use hopper_gemm::{Error, Problem, units};
 use kernels::catalogue::{self, Kernel};
@@ -65,6 +65,7 @@ struct Explanation {
 struct Explained {
     entry: &'static str,
     band: u32,
+    parts: u32,
     seconds: f64,
     bound: &'static str,
     clusters: f64,
@@ -159,22 +160,28 @@ impl Tuned {
         if self.answers.is_empty() {
             return vec![format!("no answer for {} in {}", self.class, cache.display())];
         }
-        let line = |Answer { entry, band, seconds, target, .. }: &Answer| {
-            let time = units::seconds(*seconds);
-            format!("{entry}, bands of {band}, {time} measured; it comes first on {}", target.device)
+        let line = |Answer { entry, band, parts, seconds, target, .. }: &Answer| {
+            let (time, shared) = (units::seconds(*seconds), shared_by(*parts));
+            format!("{entry}, bands of {band}{shared}, {time} measured; it comes first on {}", target.device)
         };
         self.answers.iter().map(line).collect()
     }
 }
 
+/// `, 7 clusters a tile`; nothing for one.
+fn shared_by(parts: u32) -> String {
+    if parts == 1 { String::new() } else { format!(", {parts} clusters a tile") }
+}
+
 impl Explained {
     fn new(candidate: &Candidate) -> Explained {
-        let Candidate { config, band, prediction } = *candidate;
+        let Candidate { config, band, parts, prediction } = *candidate;
         let Prediction { seconds, launch, fill, clusters, turns, last_turn, steps, step, .. } = prediction;
         let Prediction { tensor, l2, latency, epilogue, meeting, dram_bytes, dram, .. } = prediction;
         Explained {
             entry: config.entry,
             band,
+            parts,
             seconds,
             bound: prediction.bound().name(),
             clusters,
@@ -198,7 +205,11 @@ impl Explained {
     }
 
     fn turns_text(&self) -> String {
-        let what = if self.candidate.config.cluster_blocks() == 1 { "tiles" } else { "clusters" };
+        let what = match (self.candidate.config.cluster_blocks(), self.parts) {
+            (1, 1) => "tiles",
+            (1, _) => "blocks",
+            _ => "clusters",
+        };
         let last = self.last_turn * 100.0;
         match self.turns {
             1.0 => format!("1 of {} {what}, {last:.0} % full", self.clusters_at_once),
@@ -219,7 +230,7 @@ impl Explained {
 
     fn row(&self, best: f64) -> Vec<String> {
         vec![
-            self.entry.to_owned(),
+            shared_name(self.entry, self.parts),
             self.band.to_string(),
             units::seconds(self.seconds),
             format!("{:.1} %", (self.seconds / best - 1.0) * 100.0),
@@ -234,7 +245,7 @@ impl Explanation {
         let Explanation { m, n, k, element, choice, exception, .. } = self;
         let mut facts = Facts::default();
         facts.add("product", format!("{m}×{n}×{k}, {element}"));
-        facts.add("choice", format!("{}, bands of {} rows", choice.entry, choice.band));
+        facts.add("choice", format!("{}, bands of {} rows{}", choice.entry, choice.band, shared_by(choice.parts)));
         facts.add(
             "time",
             format!("{} predicted, {}", units::seconds(choice.seconds), units::flops(self.flops / choice.seconds)),

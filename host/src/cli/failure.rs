@@ -114,6 +114,7 @@ impl Failure {
                 | Error::UnknownConfig { .. }
                 | Error::RefusedConfig { .. }
                 | Error::NoProduct { .. }
+                | Error::Parts { .. }
                 | Error::UnknownEntry { .. }
                 | Error::UnknownGroup { .. }
                 | Error::EmptyProduct { .. } => 2,

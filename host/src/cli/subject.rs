@@ -27,9 +27,12 @@ pub struct Subject {
     /// Tiles of a cluster, such as 2x1
     #[arg(long, value_name = "MxN", value_parser = parse_cluster, help_heading = "Kernel")]
     cluster: Option<Cluster>,
-    /// Blocks that share the K of a tile
+    /// Blocks of a cluster that share the K of a tile
     #[arg(long, value_name = "N", help_heading = "Kernel")]
     splits: Option<usize>,
+    /// Clusters that share the K of a tile
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Kernel")]
+    parts: u32,
     /// Seed of the random matrices
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Kernel")]
     matrix_seed: u64,
@@ -45,10 +48,13 @@ impl Subject {
     /// sizes.
     pub fn config(&self, name: &str, shape: Option<Sizes>) -> Result<&'static Config, Failure> {
         if let Some(config) = by_entry(name) {
+            select::check_parts(config.kernel, self.parts)?;
             return Ok(config);
         }
-        let Subject { tile, stages, cluster, splits, .. } = *self;
-        let request = Request { kernel: Some(parse_kernel(name)?), tile, stages, cluster, splits };
+        let Subject { tile, stages, cluster, splits, parts, .. } = *self;
+        // One cluster is what a request without a word about it means, and leaves it open.
+        let parts = (parts != 1).then_some(parts);
+        let request = Request { kernel: Some(parse_kernel(name)?), tile, stages, cluster, splits, parts };
         let element = self.element.unwrap_or(catalogue::Element::F16);
         let sizes = shape.map_or(LARGE, |(m, n, k)| [m, n, k]);
         Ok(select::select(element, sizes, &request)?.config)
@@ -67,12 +73,13 @@ impl Subject {
         hopper_gemm::simulator::check_size([m, n, k])?;
         let a = random::normal::<T>(m, k, self.matrix_seed, random::A)?;
         let b = random::normal::<T>(n, k, self.matrix_seed, random::B)?;
-        Ok(Simulation::new(config, a.view(), b.view())?)
+        Ok(Simulation::new(config, self.parts, a.view(), b.view())?)
     }
 
     /// The options of the command line that repeat what a run was given.
     pub fn options(&self, (m, n, k): Sizes) -> String {
         let seed = if self.matrix_seed == 0 { String::new() } else { format!(" --matrix-seed {}", self.matrix_seed) };
-        format!("--shape {m}x{n}x{k}{seed}")
+        let parts = if self.parts == 1 { String::new() } else { format!(" --parts {}", self.parts) };
+        format!("--shape {m}x{n}x{k}{parts}{seed}")
     }
 }

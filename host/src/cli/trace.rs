@@ -56,9 +56,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let simulation = arguments.subject.simulation(config, shape)?;
     let device = usize::from(arguments.multiprocessors);
     let product = sim::gemm::Product { multiprocessors: device, ..simulation.product() };
-    let (mut memory, launch, _) = product.launch(config);
+    let sim::gemm::Prepared { mut memory, launch, .. } = product.launch(config);
     let control = Control { trace: true, ..Control::default() };
-    let options = sim::gemm::options(config);
+    let options = product.options(config);
     let outcome = sim::run(simulation.program(), &launch, &mut memory, &options, &Schedule::Timed, control)
         .map_err(sim::gemm::Error::Finding)?;
     let (m, n, k) = shape;

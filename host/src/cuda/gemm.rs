@@ -10,6 +10,7 @@ use super::driver::{Device, Stream};
 use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
 use super::module::{Kernel, Kernels, Parameter, Prefer};
 use super::tensor_map::Encoded;
+use super::workspace::{Addresses as WorkspaceAddresses, Workspaces};
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::matrix::{MatMut, MatRef};
@@ -19,7 +20,8 @@ use crate::tensor_map;
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
 ///
-/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape. One value serves any number of threads.
+/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape, and the memory through
+/// which clusters share tiles ([`Plan::with_parts`]). One value serves any number of threads.
 ///
 /// ```no_run
 /// use half::f16;
@@ -41,6 +43,8 @@ pub struct Gemm {
     kernels: Kernels,
     /// By M, N, K and the element type.
     selections: Mutex<HashMap<([usize; 3], Kind), Selection>>,
+    /// For plans whose tiles are shared by several clusters.
+    workspaces: Arc<Workspaces>,
 }
 
 /// Shapes for which the choice is kept; with more of them all are forgotten, and chosen again.
@@ -58,7 +62,7 @@ impl Gemm {
 
     /// For `device`, with machine code from where `prefer` says.
     pub fn with_preference(device: &Device, prefer: Prefer) -> Result<Gemm> {
-        Ok(Gemm { kernels: Kernels::new(device, prefer)?, selections: Mutex::default() })
+        Ok(Gemm { kernels: Kernels::new(device, prefer)?, selections: Mutex::default(), workspaces: Arc::default() })
     }
 
     /// The device.
@@ -76,8 +80,8 @@ impl Gemm {
     /// M or N of 0 does nothing; K of 0 writes zeros.
     ///
     /// # Errors
-    /// When the shapes do not fit, when TMA cannot read A or B ([`Problem::check_tma`]), or when a matrix
-    /// or the stream is of another device. What goes wrong while the kernel runs is returned by the
+    /// When the shapes do not fit, when TMA cannot read A or B ([`Problem::check_tma`]), when a matrix
+    /// or the stream is of another device, or when there is no memory for clusters to share tiles. What goes wrong while the kernel runs is returned by the
     /// stream's next synchronisation.
     pub fn run<'a, T: Element>(
         &self,
@@ -135,6 +139,8 @@ impl Gemm {
                     c_map: c_map.map_or(Ok(Encoded::UNUSED), |map| map.encode(device))?,
                     blocks: config.grid(problem.m(), problem.n(), device.info().multiprocessors as usize),
                     band: band_of(config, &problem, config.band()),
+                    parts: 1,
+                    workspaces: Arc::clone(&self.workspaces),
                 }))
             }
         };
@@ -167,7 +173,7 @@ impl Gemm {
             return Err(Error::NoProduct { kernel: config.kernel.name() });
         }
         Problem::of(a, b, c)?;
-        self.multiply_selected(Selection { config, band: None }, a, b, c)
+        self.multiply_selected(Selection::new(config), a, b, c)
     }
 
     fn multiply_selected<T: Element>(
@@ -185,14 +191,19 @@ impl Gemm {
         device_c.download(&stream, c)
     }
 
-    fn plan_selected<'a, T: Element>(
+    /// As [`Gemm::plan`], with the band and the parts of `selection` too.
+    ///
+    /// # Errors
+    /// As [`Gemm::plan`] and [`Plan::with_parts`].
+    pub fn plan_selected<'a, T: Element>(
         &self,
-        Selection { config, band }: Selection,
+        Selection { config, band, parts }: Selection,
         a: impl Into<DeviceMatrixRef<'a, T>>,
         b: impl Into<DeviceMatrixRef<'a, T>>,
         c: impl Into<DeviceMatrixMut<'a, T>>,
     ) -> Result<Plan<'a>> {
-        let plan = self.plan(config, a, b, c)?;
+        select::check_parts(config.kernel, parts)?;
+        let plan = self.plan(config, a, b, c)?.with_parts(parts)?;
         Ok(match band {
             Some(band) => plan.with_band(band),
             None => plan,
@@ -250,6 +261,9 @@ struct Launch {
     c_map: Encoded,
     blocks: u64,
     band: u32,
+    /// Passed to kernels that take it, with a workspace where it is above 1.
+    parts: u32,
+    workspaces: Arc<Workspaces>,
 }
 
 /// `band` rows of tiles, or as many as C has: the kernels multiply it with the columns, in 32 bits.
@@ -279,7 +293,37 @@ impl Plan<'_> {
         self
     }
 
-    /// Puts the product into `stream` and returns at once.
+    /// Has the K of each tile of C shared by `parts` clusters (1 where this is not called), which add up through
+    /// device memory: for a C of fewer tiles than the device has multiprocessors. The result depends on `parts`, for
+    /// sums are rounded in another order, but not on the run.
+    ///
+    /// The memory is `parts` times that of C in f32, in whole tiles. It is allocated when the plan first runs in a
+    /// stream that has not had as much, which waits for the device and cannot be captured into a graph; and it is kept
+    /// for what runs in the stream later, until the [`Gemm`] and its plans are dropped.
+    ///
+    /// # Errors
+    /// When `parts` is 0, or above 1 for a kernel that takes only 1 ([`Error::Parts`]), or when the grid would have
+    /// more blocks than a launch may have.
+    pub fn with_parts(mut self, parts: u32) -> Result<Self> {
+        if let Action::Launch(launch) = &mut self.action {
+            let config = launch.config;
+            select::check_parts(config.kernel, parts)?;
+            let blocks = launch.blocks / u64::from(launch.parts) * u64::from(parts);
+            if blocks > i32::MAX as u64 {
+                let reason = format!("with {parts} clusters a tile it has {blocks} blocks; it may have 2^31-1");
+                return Err(Error::Launch { entry: config.entry, reason });
+            }
+            (launch.blocks, launch.parts) = (blocks, parts);
+        }
+        Ok(self)
+    }
+
+    /// Puts the product into `stream` and returns at once, but for the first time that a tile is shared by several
+    /// clusters ([`Plan::with_parts`]).
+    ///
+    /// # Errors
+    /// When the stream is of another device, when there is no memory for the workspace, or when the driver refuses
+    /// the launch.
     pub fn run(&self, stream: &Stream) -> Result<()> {
         let (m, n, k) = (self.problem.m(), self.problem.n(), self.problem.k());
         match &self.action {
@@ -290,7 +334,8 @@ impl Plan<'_> {
                 // Problem keeps them at most 2³¹.
                 let (m, n, k, ldc) = (m as u32, n as u32, k as u32, self.problem.ldc() as u64);
                 let maps = [&launch.a_map, &launch.b_map, &launch.c_map].map(Parameter::of);
-                let maps = if launch.config.kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
+                let kernel = launch.config.kernel;
+                let maps = if kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
                 let sizes = [
                     Parameter::of(&self.c),
                     Parameter::of(&m),
@@ -299,11 +344,20 @@ impl Plan<'_> {
                     Parameter::of(&ldc),
                     Parameter::of(&launch.band),
                 ];
-                let parameters: Vec<Parameter<'_>> = maps.iter().chain(&sizes).copied().collect();
-                // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
-                // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
-                // waits for it, and for views of foreign memory their maker has promised as much.
-                unsafe { launch.kernel.launch(stream, launch.blocks, &parameters) }
+                // Before anything is allocated on its device.
+                launch.kernel.check_stream(stream)?;
+                let workspace = launch.config.workspace(self.problem.m(), self.problem.n(), launch.parts);
+                launch.workspaces.with(stream, workspace, |WorkspaceAddresses { counters, partials }| {
+                    let shared = [Parameter::of(&launch.parts), Parameter::of(&counters), Parameter::of(&partials)];
+                    let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
+                    let parameters: Vec<Parameter<'_>> = maps.iter().chain(&sizes).chain(shared).copied().collect();
+                    // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
+                    // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
+                    // waits for it, and for views of foreign memory their maker has promised as much. The workspace
+                    // is as large as the launch needs and the stream's own; its counters are zero, for launches
+                    // leave them so.
+                    unsafe { launch.kernel.launch(stream, launch.blocks, &parameters) }
+                })
             }
         }
     }

@@ -6,10 +6,8 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use cust::error::CudaError;
-use cust::memory::DeviceBuffer;
-
-use super::driver::{Device, Stream, cust_error};
+use super::driver::{Device, Stream};
+use super::memory::Memory;
 use super::sys;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -21,12 +19,10 @@ use crate::problem::padded_leading_dimension;
 /// Dropping it waits for all work on the device, so that no kernel is left reading or writing freed
 /// memory.
 pub struct DeviceMatrix<T> {
-    // `None` when there are no elements; taken out only by `drop`.
-    buffer: Option<DeviceBuffer<u8>>,
+    memory: Memory,
     rows: usize,
     cols: usize,
     ld: usize,
-    device: Device,
     _elements: PhantomData<T>,
 }
 
@@ -47,8 +43,7 @@ impl<T: Element> DeviceMatrix<T> {
         }
         // A size that does not fit is more than any device has.
         let bytes = rows.checked_mul(ld).and_then(|n| n.checked_mul(size_of::<T>())).unwrap_or(usize::MAX);
-        let buffer = if bytes == 0 { None } else { Some(allocate(device, bytes)?) };
-        Ok(Self { buffer, rows, cols, ld, device: device.clone(), _elements: PhantomData })
+        Ok(Self { memory: Memory::new(device, bytes)?, rows, cols, ld, _elements: PhantomData })
     }
 
     /// A copy of `host`, complete when this returns. Its leading dimension is the smallest with which TMA
@@ -93,12 +88,12 @@ impl<T> DeviceMatrix<T> {
 
     /// Device address of the first element; 0 when there are no elements.
     pub fn address(&self) -> u64 {
-        self.buffer.as_ref().map_or(0, |buffer| buffer.as_device_ptr().as_raw())
+        self.memory.address()
     }
 
     /// The device.
     pub fn device(&self) -> &Device {
-        &self.device
+        self.memory.device()
     }
 
     /// All of it, to be read.
@@ -109,20 +104,6 @@ impl<T> DeviceMatrix<T> {
     /// All of it, to be written.
     pub fn view_mut(&mut self) -> DeviceMatrixMut<'_, T> {
         DeviceMatrixMut(View::of(self))
-    }
-}
-
-impl<T> Drop for DeviceMatrix<T> {
-    fn drop(&mut self) {
-        let Some(buffer) = self.buffer.take() else { return };
-        match self.device.bind() {
-            Ok(_bound) if !self.device.is_hung() => {
-                // If this fails the context is beyond use, and so is what was running in it.
-                let _ = self.device.synchronize();
-                drop(buffer);
-            }
-            _ => std::mem::forget(buffer),
-        }
     }
 }
 
@@ -150,7 +131,7 @@ impl<T> View<'_, T> {
             rows: matrix.rows,
             cols: matrix.cols,
             ld: matrix.ld,
-            device: matrix.device.index(),
+            device: matrix.device().index(),
             _memory: PhantomData,
         }
     }
@@ -295,27 +276,6 @@ impl<'a, T> From<&'a mut DeviceMatrix<T>> for DeviceMatrixMut<'a, T> {
     fn from(matrix: &'a mut DeviceMatrix<T>) -> Self {
         matrix.view_mut()
     }
-}
-
-/// Allocates device memory, or says how much there is.
-fn allocate(device: &Device, bytes: usize) -> Result<DeviceBuffer<u8>> {
-    let _bound = device.bind()?;
-    let error = if bytes > device.info().memory_bytes {
-        // What the driver says to a size that is absurd depends on how absurd it is.
-        CudaError::OutOfMemory
-    } else {
-        // SAFETY: bytes have no invalid values; the device reads and writes them as the kernels do.
-        match unsafe { DeviceBuffer::uninitialized(bytes) } {
-            Ok(buffer) => return Ok(buffer),
-            Err(error) => error,
-        }
-    };
-    Err(match (error, device.memory()) {
-        (CudaError::OutOfMemory, Ok((free, total))) => {
-            Error::DeviceMemory { wanted: bytes, free, total, device: device.index() }
-        }
-        _ => cust_error("cuMemAlloc")(error),
-    })
 }
 
 /// Sets `rows` rows of `width` 16-bit elements, `ld` elements apart, to `bits`, in `stream`. Wraps

@@ -4,9 +4,11 @@
 pub mod driver;
 pub mod gemm;
 pub mod matrix;
+mod memory;
 pub mod module;
 mod sys;
 mod tensor_map;
+mod workspace;
 
 pub use driver::{Device, DeviceInfo, Event, Stream};
 pub use gemm::{Gemm, Plan};

@@ -259,14 +259,15 @@ impl Kernel {
         if !blocks.is_multiple_of(self.module.cluster.max(1) as u64) {
             return refuse(format!("{blocks} blocks are not a multiple of its cluster of {}", self.module.cluster));
         }
-        if *stream.device() != self.device {
-            return Err(Error::WrongDevice {
-                what: "the stream",
-                device: stream.device().index(),
-                expected: self.device.index(),
-            });
+        self.check_stream(stream)
+    }
+
+    /// Refuses a stream of another device.
+    pub(super) fn check_stream(&self, stream: &Stream) -> Result<()> {
+        if *stream.device() == self.device {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::WrongDevice { what: "the stream", device: stream.device().index(), expected: self.device.index() })
     }
 }
 

@@ -6,6 +6,7 @@ use kernels::catalogue::{Element, by_entry};
 use serde::Deserialize;
 
 use super::*;
+use crate::select::shared_name;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/results/h200-f16-configurations.json");
 
@@ -21,7 +22,7 @@ struct Shape {
     n: usize,
     k: usize,
     torch: f64,
-    /// By entry and band, `ENTRY@BAND`.
+    /// By entry and band, `ENTRY@BAND`, with `ENTRY/PARTS` where clusters share tiles.
     microseconds: BTreeMap<String, f64>,
 }
 
@@ -37,7 +38,7 @@ impl Shape {
 
     /// The time of a configuration over the best; infinite for one that was not measured.
     fn ratio(&self, candidate: &Candidate) -> f64 {
-        let name = format!("{}@{}", candidate.config.entry, candidate.band);
+        let name = format!("{}@{}", shared_name(candidate.config.entry, candidate.parts), candidate.band);
         self.microseconds.get(&name).map_or(f64::INFINITY, |us| us / self.best().1)
     }
 }
@@ -61,7 +62,7 @@ fn share_within(ratios: &[f64], limit: f64) -> f64 {
 fn measured_configurations_are_in_the_catalogue() {
     for shape in measurements() {
         for name in shape.microseconds.keys() {
-            let entry = name.split('@').next().unwrap();
+            let entry = name.split(['@', '/']).next().unwrap();
             assert!(by_entry(entry).is_some_and(|config| KERNELS.contains(&config.kernel)), "{name}");
         }
     }
@@ -78,7 +79,7 @@ fn the_choice_is_near_the_best_that_was_measured() {
         println!(
             "{:>22} {:36} {:9.2} µs predicted {:9.2} measured {ratio:6.3} of {best}{}",
             format!("{}x{}x{}", shape.m, shape.n, shape.k),
-            format!("{}@{}", candidate.config.entry, candidate.band),
+            format!("{}@{}", shared_name(candidate.config.entry, candidate.parts), candidate.band),
             candidate.prediction.seconds * 1e6,
             ratio * us,
             if exception.is_some() { ", an exception" } else { "" },

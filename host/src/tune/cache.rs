@@ -22,6 +22,7 @@ use super::class::ShapeClass;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::modules;
+use crate::select;
 
 /// Version of the format. It rises with every change after which an old file says something else.
 pub const FORMAT: u32 = 1;
@@ -80,6 +81,9 @@ pub struct Answer {
     pub entry: String,
     /// Rows of tiles that are taken together.
     pub band: u32,
+    /// Clusters that share the K of each tile; 1 where the file does not say.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
     /// M, N and K of the product that was measured.
     pub shape: [usize; 3],
     /// Time of one product, in seconds.
@@ -90,6 +94,14 @@ pub struct Answer {
     pub date: String,
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
+}
+
 impl Answer {
     /// The row of the catalogue, if what the answer says fits it.
     pub fn config(&self) -> Option<&'static Config> {
@@ -97,7 +109,8 @@ impl Answer {
         let fits = config.kernel.loads()
             && self.kernel.as_ref().is_none_or(|kernel| kernel == config.kernel.name())
             && self.class.split(' ').next() == Some(config.element.name())
-            && self.band > 0;
+            && self.band > 0
+            && select::check_parts(config.kernel, self.parts).is_ok();
         fits.then_some(config)
     }
 
@@ -341,6 +354,7 @@ pub(crate) mod tests {
             kernel: kernel.map(|kernel| kernel.name().to_string()),
             entry: entry.to_string(),
             band: 8,
+            parts: 1,
             shape: [4096; 3],
             seconds: 1e-3,
             default_seconds: Some(1.1e-3),
@@ -475,6 +489,22 @@ pub(crate) mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         assert!(Cache::merge(&folder.path().join("file/tune.json"), &[]).is_err());
         assert_eq!(Cache::clear(&folder.path().join("absent.json")).unwrap(), None);
+    }
+
+    #[test]
+    fn clusters_that_share_a_tile_are_kept_and_one_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tune.json");
+        let [here, there] = [class(64, 64, 65536), class(4096, 4096, 4096)];
+        let shared = Answer { parts: 7, ..answer(&here, Some(Kernel::Split), "split_f16_64x32x64_s8_k2") };
+        Cache::merge(&path, &[shared.clone(), answer(&there, Some(Kernel::V3), ENTRY)]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap().matches("\"parts\"").count(), 1);
+        let (cache, _) = Cache::read(&path).unwrap();
+        assert_eq!(cache.find(&target(), &here, Some(Kernel::Split)), Some(&shared));
+        assert_eq!(cache.find(&target(), &there, Some(Kernel::V3)).unwrap().parts, 1);
+        // Nothing that a kernel does not take.
+        assert_eq!(Answer { parts: 0, ..shared }.config(), None);
+        assert_eq!(Answer { parts: 2, ..answer(&there, Some(Kernel::V3), ENTRY) }.config(), None);
     }
 
     #[test]

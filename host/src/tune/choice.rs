@@ -15,6 +15,8 @@ pub struct Choice {
     pub config: &'static Config,
     /// Rows of tiles that are taken together, where not the catalogue's number.
     pub band: Option<u32>,
+    /// Clusters that share the K of each tile.
+    pub parts: u32,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -26,8 +28,13 @@ impl Choice {
     /// Those of [`select::select`].
     pub fn untuned(problem: &Problem, request: &Request) -> Result<Choice> {
         let sizes = [problem.m(), problem.n(), problem.k()];
-        let Selection { config, band } = select::select(problem.element(), sizes, request)?;
-        Ok(Choice { config, band, origin: if request.is_open() { Origin::Default } else { Origin::Request } })
+        let Selection { config, band, parts } = select::select(problem.element(), sizes, request)?;
+        Ok(Choice { config, band, parts, origin: if request.is_open() { Origin::Default } else { Origin::Request } })
+    }
+
+    /// What to launch, without the reason.
+    pub fn selection(&self) -> Selection {
+        Selection { config: self.config, band: self.band, parts: self.parts }
     }
 }
 
@@ -51,7 +58,8 @@ pub fn choose(cache: &Cache, target: &Target, problem: &Problem, request: &Reque
     let answer = if request.is_open() { cache.find(target, &ShapeClass::of(problem), request.kernel) } else { None };
     match answer.and_then(|answer| Some((answer, answer.config()?))) {
         Some((answer, config)) => {
-            Ok(Choice { config, band: Some(answer.band), origin: Origin::Tuned(Box::new(answer.clone())) })
+            let Answer { band, parts, .. } = *answer;
+            Ok(Choice { config, band: Some(band), parts, origin: Origin::Tuned(Box::new(answer.clone())) })
         }
         None => Choice::untuned(problem, request),
     }
@@ -87,7 +95,7 @@ mod tests {
         for request in [Request::default(), Request { kernel: Some(Kernel::V5), ..Request::default() }] {
             let choice = choose(&request);
             let selected = select::select(Element::F16, [4096; 3], &request).unwrap();
-            assert_eq!((choice.config, choice.band, choice.origin), (selected.config, selected.band, Origin::Default));
+            assert_eq!((choice.selection(), choice.origin), (selected, Origin::Default));
         }
 
         let asked = Request { stages: Some(3), ..v3 };

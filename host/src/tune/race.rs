@@ -17,13 +17,15 @@ use serde::Serialize;
 use crate::bench::stats::median;
 use crate::error::Result;
 
-/// A configuration, and the rows of tiles that are taken together.
+/// A configuration, the rows of tiles that are taken together, and the clusters that share a tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     /// The row of the catalogue.
     pub config: &'static Config,
     /// Rows of tiles, or of clusters of them, in a band.
     pub band: u32,
+    /// Clusters that share the K of each tile.
+    pub parts: u32,
 }
 
 /// What runs candidates: a device, or a test.
@@ -414,7 +416,7 @@ pub(crate) mod tests {
 
     pub(crate) fn starters(kernel: Kernel) -> Vec<Candidate> {
         let of = |config: &&Config| config.kernel == kernel && config.element == Element::F16;
-        let start = |config: &'static Config| Candidate { config, band: config.band() as u32 };
+        let start = |config: &'static Config| Candidate { config, band: config.band() as u32, parts: 1 };
         COMPILED.iter().filter(of).map(start).collect()
     }
 

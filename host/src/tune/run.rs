@@ -152,7 +152,7 @@ impl<'a, T: Element> DeviceTrack<'a, T> {
     /// A runner that was launched once. Whoever hangs shows it here.
     fn runner(&self, candidate: &Candidate) -> Result<Runner<'a>> {
         let stream = self.tools.stream;
-        let mut arm = ArmSpec::of_config(candidate.config, Some(candidate.band)).prepare(self.tools, self.inputs)?;
+        let mut arm = ArmSpec::of_config(candidate.selection()).prepare(self.tools, self.inputs)?;
         arm.launch(stream, 0)?;
         stream.synchronize_within(LIMIT)?;
         Runner::new(arm, self.inputs.sets(), stream, self.options.burst)

@@ -6,6 +6,7 @@ use super::cache::{Answer, Target};
 use super::class::ShapeClass;
 use super::race::{Candidate, End, Outcome, Standing};
 use crate::error::{Error, Result};
+use crate::model;
 use crate::problem::Problem;
 use crate::select::{self, Request, Selection};
 
@@ -50,10 +51,15 @@ impl Space {
         config.element == self.problem.element() && self.kernels.contains(&config.kernel)
     }
 
-    /// Every configuration with the band of the catalogue, and the defaults that have another band.
+    /// Every configuration with the band of the catalogue, where clusters may share tiles with each number of them
+    /// that the cost model looks at ([`model::parts`]), and the defaults that are something else.
     pub fn starters(&self) -> Vec<Candidate> {
+        let sizes = [self.problem.m(), self.problem.n(), self.problem.k()];
+        let with_parts = |config: &'static Config| {
+            model::parts(config, sizes).map(move |parts| Candidate { parts, ..Candidate::new(config) })
+        };
         let mut starters: Vec<Candidate> =
-            COMPILED.iter().filter(|config| self.has(config)).map(Candidate::new).collect();
+            COMPILED.iter().filter(|config| self.has(config)).flat_map(with_parts).collect();
         for default in self.defaults() {
             if !starters.contains(&default) {
                 starters.push(default);
@@ -72,9 +78,8 @@ impl Space {
     fn default_of(&self, kernel: Option<Kernel>) -> Option<Candidate> {
         let request = Request { kernel, ..Request::default() };
         let sizes = [self.problem.m(), self.problem.n(), self.problem.k()];
-        let Selection { config, band } = select::select(self.problem.element(), sizes, &request).ok()?;
-        let candidate = Candidate::new(config);
-        Some(Candidate { band: band.unwrap_or(candidate.band), ..candidate })
+        let Selection { config, band, parts } = select::select(self.problem.element(), sizes, &request).ok()?;
+        Some(Candidate { config, band: band.unwrap_or(config.band() as u32), parts })
     }
 
     /// `candidate` with other bands, leaving out those that come to the same for this product.
@@ -105,9 +110,14 @@ impl Space {
 }
 
 impl Candidate {
-    /// A configuration with the band of the catalogue.
+    /// A configuration with the band of the catalogue, and one cluster a tile.
     pub fn new(config: &'static Config) -> Candidate {
-        Candidate { config, band: config.band() as u32 }
+        Candidate { config, band: config.band() as u32, parts: 1 }
+    }
+
+    /// What to launch.
+    pub fn selection(&self) -> Selection {
+        Selection { config: self.config, band: Some(self.band), parts: self.parts }
     }
 }
 
@@ -129,6 +139,7 @@ pub fn answers(space: &Space, outcome: &Outcome, target: &Target, date: &str) ->
             kernel: kernel.map(|kernel| kernel.name().to_string()),
             entry: fastest.candidate.config.entry.to_string(),
             band: fastest.candidate.band,
+            parts: fastest.candidate.parts,
             shape: [space.problem.m(), space.problem.n(), space.problem.k()],
             seconds: fastest.seconds()?,
             default_seconds: default.and_then(Standing::seconds),

@@ -3,8 +3,7 @@
 //! What changes from v4: a small C has fewer tiles than the device has multiprocessors, and most of them would
 //! stand idle. So the blocks of a cluster compute the same tile, each over its part of K, and add up what they
 //! have through each other's shared memory ("distributed shared memory"): block r sums slice r of the columns
-//! over all blocks, always in the same order, so that the result is the same bits each time. Nothing goes
-//! through global memory, and there is no second kernel.
+//! over all blocks, always in the same order, so that the result is the same bits each time.
 //!
 //! ```text
 //!              K: 0 ──────────► K/4 ──────────► K/2 ──────────► 3K/4 ─────────► K
@@ -16,12 +15,26 @@
 //!  columns of C   slice 0         slice 1         slice 2         slice 3          read from all four, summed
 //! ```
 //!
+//! A cluster has at most eight blocks. Where a launch says that a tile has `parts` clusters and not one, each takes
+//! its share of K, and they meet through global memory ([`crate::workspace`]), slice by slice and warp by warp. There
+//! is no second kernel, and nobody waits: the last to come does the sum, always in the order of the parts.
+//!
+//! ```text
+//!              K: 0 ──────────────► K/3 ─────────────► 2K/3 ──────────────► K
+//!                 cluster 0          cluster 1          cluster 2                  parts = 3, one tile of C
+//!                    │ sums             │ sums             │ sums                  of each slice, as above
+//!  partials       part 0             part 1             part 2                     in global memory
+//!  counter           +1                 +1                 +1                      of each slice and warp
+//!                                     the one that counts last: part 0 + part 1 + part 2, to C
+//! ```
+//!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
 //! | `full[s]` | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0 |
 //! | `empty[s]` | 128 | every consumer thread | the producer | 1 |
 //! | cluster, first | all threads | all | all | – |
 //! | cluster, last | all threads | all: no block leaves while a peer reads its partial sums | all | – |
+//! | counter of a slice and warp, where `parts` > 1 | `parts` | one lane of the warp in each part | nobody: the last goes on | – |
 
 use crate::catalogue::Config;
 use crate::space::compiled;
@@ -41,21 +54,24 @@ mod device {
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging};
     use crate::mainloop::mma_stage;
+    use crate::meeting::{Meeting, Parts};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
     use crate::ptx::{barrier, cluster, control, fence, mbarrier, shared, sreg, tma, wgmma};
     use crate::shared::RingLayout;
     use crate::tile_order::banded;
     use crate::unroll::{unroll, unroll_wide};
+    use crate::workspace::share;
 
     const CONSUMER_THREADS: u32 = (CONSUMERS * WARPGROUP) as u32;
 
-    /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per cluster of `SPLITS`
-    /// blocks, of which each stores `SLICE` = `N` / `SPLITS` columns.
+    /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per `parts.parts` clusters of
+    /// `SPLITS` blocks, of which each sums `SLICE` = `N` / `SPLITS` columns.
     ///
     /// # Safety
-    /// Launched as the catalogue says: one cluster for each tile of C, `k` ≥ 1, `band` ≥ 1, and maps and `out`
-    /// that describe live memory.
+    /// Launched as the catalogue says: `parts.parts` ≥ 1 clusters for each tile of C, `k` ≥ 1, `band` ≥ 1, and maps
+    /// and `out` that describe live memory; so do the pointers of `parts` where it has more than one, with all
+    /// counters at zero and as much of both as [`crate::workspace`] says, which no other grid uses meanwhile.
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
@@ -71,6 +87,7 @@ mod device {
         out: Output,
         k: u32,
         band: u32,
+        parts: Parts,
     ) {
         const { assert!(SLICE * SPLITS == N) }
         let tile = const { Tile { m: FRAGMENTS * 64, n: N, k: K } };
@@ -87,16 +104,19 @@ mod device {
         let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
         let b_of = |stage: u32| a_of(stage) + layout.a_bytes as u32;
 
-        // The tile of C that this cluster computes, and the tiles of K that are this block's.
-        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
-        let (tile_row, tile_column) = banded(sreg::block_x() / SPLITS as u32, tiles_m, tiles_n, band);
-        let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
+        // The tile of C that this cluster computes, with which others, and the tiles of K that are this block's.
+        // Clusters of the same tile follow each other: they run at the same time, whatever else the grid has, so that
+        // their partial sums are still in the L2 cache when they meet.
         // ANCHOR: part
+        let index = sreg::block_x() / SPLITS as u32;
+        let (number, part) = (index / parts.parts, index % parts.parts);
         let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
         let all_k_tiles = k.div_ceil(tile.k as u32);
-        let part = |rank: u32| (all_k_tiles as u64 * rank as u64 / SPLITS as u64) as u32;
-        let (first, k_tiles) = (part(rank), part(rank + 1) - part(rank));
+        let (first, k_tiles) = share(all_k_tiles, part * SPLITS as u32 + rank, parts.parts * SPLITS as u32);
         // ANCHOR_END: part
+        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
+        let (tile_row, tile_column) = banded(number, tiles_m, tiles_n, band);
+        let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
 
         let thread = sreg::thread();
         if thread == 0 {
@@ -107,9 +127,14 @@ mod device {
         }
         // SAFETY: all threads of the block come here, each warp converged again.
         unsafe { barrier::sync_block() };
-        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
+        // The set-up so far overlaps with the end of the grid before; memory is touched from here on. That the grid
+        // before is complete is also why grids of a stream may use the same workspace.
         control::launch_dependents();
         control::wait_for_prerequisites();
+
+        // This block's slice of the tile, and the meeting about it.
+        let slice = rank * SLICE as u32;
+        let meeting = || Meeting::<FRAGMENTS, SLICE>::new(&parts, number * SPLITS as u32 + rank);
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warp walks the ring as the consumers do; the bytes announced are those of
@@ -160,12 +185,16 @@ mod device {
                 barrier::sync_named::<1, CONSUMER_THREADS>();
             }
             if SPLITS == 1 {
-                // SAFETY: the warpgroup comes here, and each block stores its own tile.
+                // SAFETY: the warpgroup comes here, and each block stores its own tile, or leaves its own part of it.
                 unsafe {
                     let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
                     unroll!(FRAGMENT in 0..FRAGMENTS => {
                         let d = d.get_unchecked(FRAGMENT).as_ref();
-                        staging.store::<E>(d, &out, row + 64 * FRAGMENT as u32, column);
+                        if parts.parts == 1 {
+                            staging.store::<E>(d, &out, row + 64 * FRAGMENT as u32, column);
+                        } else {
+                            meeting().leave(part, FRAGMENT, d);
+                        }
                     });
                 }
             } else {
@@ -191,7 +220,6 @@ mod device {
                 cluster::sync();
                 if thread < CONSUMER_THREADS {
                     let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
-                    let slice = rank * SLICE as u32;
                     unroll!(FRAGMENT in 0..FRAGMENTS => {
                         let mut sum = [[0f32; 4]; 16];
                         let own = base + layout.exchanged(N / 8, thread, FRAGMENT, 0) + slice / 8 * layout.octet_bytes();
@@ -203,13 +231,34 @@ mod device {
                                 *sum.get_unchecked_mut(OCTET) = [s0 + d0, s1 + d1, s2 + d2, s3 + d3];
                             });
                         });
-                        staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                        if parts.parts == 1 {
+                            staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                        } else {
+                            meeting().leave(part, FRAGMENT, sum.as_flattened());
+                        }
                     });
                 }
                 cluster::sync();
             }
         }
         // ANCHOR_END: exchange
+
+        // ANCHOR: meeting
+        if parts.parts > 1 && thread < CONSUMER_THREADS {
+            let meeting = meeting();
+            // SAFETY: each warp of the warpgroup comes here, having left its sums of all fragments. The last of those
+            // that share its rows of the slice stores them, through a staging buffer that nothing else uses now.
+            unsafe {
+                if meeting.is_last() {
+                    let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
+                    unroll!(FRAGMENT in 0..FRAGMENTS => {
+                        let sum = meeting.sum(FRAGMENT);
+                        staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                    });
+                }
+            }
+        }
+        // ANCHOR_END: meeting
     }
 }
 

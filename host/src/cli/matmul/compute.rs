@@ -50,7 +50,7 @@ pub fn in_simulator<T: Element>(
     c: &mut Matrix<T>,
     progress: Progress,
 ) -> Result<Outcome, Failure> {
-    let simulation = Simulation::new(choice.config, a.view(), b.view())?;
+    let simulation = Simulation::new(choice.config, choice.parts, a.view(), b.view())?;
     let count = schedules.len() as u64;
     let task = progress.task("simulating", Some(1000));
     let start = Instant::now();
@@ -100,10 +100,7 @@ pub fn on_cuda<T: Element>(
     let device_a = DeviceMatrix::from_host(&stream, &a.view())?;
     let device_b = DeviceMatrix::from_host(&stream, &b.view())?;
     let mut device_c = DeviceMatrix::new(device, c.rows(), c.cols())?;
-    let mut plan = gemm.plan(choice.config, &device_a, &device_b, &mut device_c)?;
-    if let Some(band) = choice.band {
-        plan = plan.with_band(band);
-    }
+    let plan = gemm.plan_selected(choice.selection(), &device_a, &device_b, &mut device_c)?;
     plan.run(&stream)?;
     let mut times = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {

@@ -77,9 +77,12 @@ pub struct Arguments {
     /// Tiles of a cluster, such as 2x1, for kernels that have clusters [default: none]
     #[arg(long, value_name = "MxN", value_parser = |text: &str| said(parse_cluster(text)), help_heading = "Computation")]
     cluster: Option<Cluster>,
-    /// Blocks that share the K of a tile, for kernels that split K [default: 1]
+    /// Blocks of a cluster that share the K of a tile, for kernels that split K [default: 1]
     #[arg(long, value_name = "N", help_heading = "Computation")]
     splits: Option<usize>,
+    /// Clusters that share the K of a tile, for kernels that split K [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Computation")]
+    parts: Option<u32>,
     /// The file of tuned answers, which a GPU uses where no tile, stages or cluster are given [default: that of
     /// `hopper-gemm tune`]
     #[arg(long, value_name = "FILE", help_heading = "Computation")]
@@ -126,8 +129,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn multiply<T: Element>(arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(arguments.quiet);
-    let Arguments { kernel, tile, stages, cluster, splits, .. } = *arguments;
-    let request = Request { kernel, tile, stages, cluster, splits };
+    let Arguments { kernel, tile, stages, cluster, splits, parts, .. } = *arguments;
+    let request = Request { kernel, tile, stages, cluster, splits, parts };
     // What is wrong with the request is said before anything is read or computed.
     if request != Request::default() {
         let Selection { config, .. } = select::select(T::KIND, LARGE, &request)?;

@@ -70,6 +70,8 @@ pub struct Chosen {
     pub by: &'static str,
     /// Rows of tiles that are taken together.
     pub band: usize,
+    /// Clusters that share the K of each tile.
+    pub parts: u32,
     /// Where it was tuned: for which shapes, and when.
     #[serde(flatten)]
     pub tuned: Option<TunedFor>,
@@ -92,7 +94,8 @@ impl Chosen {
                 ("tuning", Some(TunedFor { class: answer.class.clone(), date: answer.date.clone() }))
             }
         };
-        Chosen { by, band: choice.band.map_or(choice.config.band(), |band| band as usize), tuned }
+        let band = choice.band.map_or(choice.config.band(), |band| band as usize);
+        Chosen { by, band, parts: choice.parts, tuned }
     }
 
     fn text(&self) -> String {
@@ -103,7 +106,8 @@ impl Chosen {
             None if self.by == "default" => "the default for this shape".to_owned(),
             None => "as asked for".to_owned(),
         };
-        format!("{why}; tiles in bands of {} rows", self.band)
+        let shared = if self.parts == 1 { String::new() } else { format!(", each shared by {} clusters", self.parts) };
+        format!("{why}; tiles in bands of {} rows{shared}", self.band)
     }
 }
 

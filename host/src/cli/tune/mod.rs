@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use hopper_gemm::select::{parse_element, parse_kernel, parse_sizes};
+use hopper_gemm::select::{parse_element, parse_kernel, parse_sizes, shared_name};
 use hopper_gemm::tune::{Answer, Cache, Space, Target};
 use hopper_gemm::units;
 use hopper_gemm::{Error, Problem};
@@ -116,7 +116,7 @@ fn answers_text(answers: &[Answer]) -> String {
         vec![
             answer.class.clone(),
             answer.kernel.clone().unwrap_or_else(|| "any".to_owned()),
-            answer.entry.clone(),
+            shared_name(&answer.entry, answer.parts),
             answer.band.to_string(),
             units::seconds(answer.seconds),
             gain(answer),

@@ -1,5 +1,6 @@
 //! What a race found, for people and as JSON.
 
+use hopper_gemm::select::shared_name;
 use hopper_gemm::tune::{Answer, End, Outcome, ShapeClass, Space, Standing};
 use hopper_gemm::units;
 use serde::Serialize;
@@ -34,6 +35,7 @@ struct CandidateReport {
     kernel: &'static str,
     entry: &'static str,
     band: u32,
+    parts: u32,
     /// Median of the samples.
     seconds: Option<f64>,
     /// Floating-point operations a second.
@@ -58,6 +60,7 @@ impl ShapeReport {
             kernel: standing.candidate.config.kernel.name(),
             entry: standing.candidate.config.entry,
             band: standing.candidate.band,
+            parts: standing.candidate.parts,
             seconds: standing.seconds(),
             flops_per_second: standing.seconds().map(|seconds| problem.flops() / seconds),
             samples: standing.samples.clone(),
@@ -102,7 +105,7 @@ impl ShapeReport {
         let row = |candidate: &&CandidateReport| {
             let seconds = candidate.seconds.unwrap_or(f64::INFINITY);
             vec![
-                candidate.entry.to_owned(),
+                shared_name(candidate.entry, candidate.parts),
                 candidate.band.to_string(),
                 units::seconds(seconds),
                 format!("{:.1}", candidate.flops_per_second.unwrap_or_default() * 1e-12),
@@ -119,7 +122,8 @@ impl ShapeReport {
         }
         for candidate in &self.candidates {
             if let End::Failed { reason } = &candidate.end {
-                text += &format!("{}, band {}: failed: {reason}\n", candidate.entry, candidate.band);
+                let name = shared_name(candidate.entry, candidate.parts);
+                text += &format!("{name}, band {}: failed: {reason}\n", candidate.band);
             }
         }
         text += &self.refused_text();
@@ -143,7 +147,9 @@ impl ShapeReport {
 
     /// For which kernels `candidate` is the answer.
     fn remembered(&self, candidate: &CandidateReport) -> String {
-        let is_it = |answer: &&Answer| answer.entry == candidate.entry && answer.band == candidate.band;
+        let is_it = |answer: &&Answer| {
+            answer.entry == candidate.entry && (answer.band, answer.parts) == (candidate.band, candidate.parts)
+        };
         let name = |answer: &Answer| answer.kernel.clone().unwrap_or_else(|| "any".to_owned());
         self.answers.iter().filter(is_it).map(name).collect::<Vec<_>>().join(", ")
     }

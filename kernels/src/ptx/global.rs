@@ -1,0 +1,63 @@
+//! Global memory that blocks of a grid share (PTX ISA, "Memory Consistency Model", "ld", "st" and "atom").
+//!
+//! Addresses are `u64` in the `global` state space, as [`address`] gives them.
+
+use core::arch::asm;
+
+/// `cvta.to.global.u64 r, pointer;` — the global address of what a generic pointer points to.
+#[inline(always)]
+pub fn address<T>(pointer: *mut T) -> u64 {
+    let generic = pointer as u64;
+    let address: u64;
+    // SAFETY: computes an address; touches no memory.
+    unsafe {
+        asm!("cvta.to.global.u64 {0}, {1};", out(reg64) address, in(reg64) generic, options(pure, nomem, nostack));
+    }
+    address
+}
+
+/// `ld.global.v4.f32 {r0, r1, r2, r3}, [address];` — 16 bytes of global memory.
+///
+/// # Safety
+/// `address` is a multiple of 16, and the bytes have been written and are visible to this thread.
+#[inline(always)]
+pub unsafe fn load_x4(address: u64) -> [f32; 4] {
+    let (r0, r1, r2, r3): (f32, f32, f32, f32);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("ld.global.v4.f32 {{{0}, {1}, {2}, {3}}}, [{4}];",
+            out(reg32) r0, out(reg32) r1, out(reg32) r2, out(reg32) r3, in(reg64) address, options(nostack));
+    }
+    [r0, r1, r2, r3]
+}
+
+/// `st.global.v4.f32 [address], {r0, r1, r2, r3};` — stores 16 bytes in global memory.
+///
+/// # Safety
+/// `address` is a multiple of 16, and nobody else uses the bytes.
+#[inline(always)]
+pub unsafe fn store_x4(address: u64, values: [f32; 4]) {
+    let [r0, r1, r2, r3] = values;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("st.global.v4.f32 [{0}], {{{1}, {2}, {3}, {4}}};",
+            in(reg64) address, in(reg32) r0, in(reg32) r1, in(reg32) r2, in(reg32) r3, options(nostack));
+    }
+}
+
+/// `atom.acq_rel.gpu.global.inc.u32 r, [address], last;` — counts up, or from `last` back to 0, and returns the
+/// count before. Releases what this thread has written or knows to be written, and acquires what those who
+/// counted before it have released.
+///
+/// # Safety
+/// `address` is a multiple of 4, and its word is only accessed so while the grid runs.
+#[inline(always)]
+pub unsafe fn count(address: u64, last: u32) -> u32 {
+    let before: u32;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("atom.acq_rel.gpu.global.inc.u32 {0}, [{1}], {2};",
+            out(reg32) before, in(reg64) address, in(reg32) last, options(nostack));
+    }
+    before
+}
