@@ -109,10 +109,16 @@ mod device {
         // their partial sums are still in the L2 cache when they meet.
         // ANCHOR: part
         let index = sreg::block_x() / SPLITS as u32;
-        let (number, part) = (index / parts.parts, index % parts.parts);
         let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
-        let all_k_tiles = k.div_ceil(tile.k as u32);
-        let (first, k_tiles) = share(all_k_tiles, part * SPLITS as u32 + rank, parts.parts * SPLITS as u32);
+        let (splits, all_k_tiles) = (SPLITS as u32, k.div_ceil(tile.k as u32));
+        let (number, part, (first, k_tiles)) = match parts.parts {
+            // Without divisions by what is known only now: a small product is short.
+            1 => (index, 0, share(all_k_tiles, rank, splits)),
+            parts => {
+                let part = index % parts;
+                (index / parts, part, share(all_k_tiles, part * splits + rank, parts * splits))
+            }
+        };
         // ANCHOR_END: part
         let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
         let (tile_row, tile_column) = banded(number, tiles_m, tiles_n, band);
