@@ -76,6 +76,24 @@ pub struct Tile {
     pub k: usize,
 }
 
+impl Tile {
+    /// Whether the MMAs compute Cᵀ = B·Aᵀ of this tile. wgmma always has 64 rows; with fewer in the tile, its columns
+    /// take their place, of which there may be as few as 8.
+    pub const fn is_swapped(&self) -> bool {
+        self.m < 64
+    }
+
+    /// Rows of what the MMAs compute: rows of the tile or, where it is swapped, columns.
+    pub const fn mma_rows(&self) -> usize {
+        if self.is_swapped() { self.n } else { self.m }
+    }
+
+    /// Columns of what the MMAs compute.
+    pub const fn mma_columns(&self) -> usize {
+        if self.is_swapped() { self.m } else { self.n }
+    }
+}
+
 /// How TMA permutes 16-byte chunks of a tile in shared memory so that wgmma reads it without bank
 /// conflicts. The span is the number of bytes of one row of the pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -378,7 +396,7 @@ impl Config {
             ring.with_exchange(self.tile, self.splits).with_overlaid_staging(
                 warpgroups,
                 bytes,
-                self.tile.n / self.splits,
+                self.tile.mma_columns() / self.splits,
             )
         }
     }
@@ -484,7 +502,7 @@ impl Config {
     /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring. v0 has HMMA
     /// instead, one for each 8 columns of 16 rows.
     pub const fn mma_count(&self) -> usize {
-        let fragments = self.tile.m / self.kernel.roles().consumer_warpgroups / 64;
+        let fragments = self.tile.mma_rows() / self.kernel.roles().consumer_warpgroups / 64;
         let copies = match self.kernel {
             Kernel::V0 => self.tile.n / 8,
             Kernel::V3 => self.stages,

@@ -261,4 +261,54 @@ impl<const N: usize> Staging<N> {
     pub fn finish(self) {
         tma::wait::<0>();
     }
+
+    /// As [`Staging::store`], the fragment being one of Cᵀ: its row 0 goes to column `column` of C and its column 0 to
+    /// row `row`.
+    ///
+    /// # Safety
+    /// As [`Staging::store`].
+    #[inline(always)]
+    // ANCHOR: store_transposed
+    pub unsafe fn store_transposed<E: MmaElement>(&mut self, d: &[f32], out: &Output, row: u32, column: u32) {
+        // Each of a warp's N rows is 32 bytes long: a sector.
+        let row_bytes = const { WARP_ROWS * E::BYTES } as u32;
+        let thread = sreg::thread() % WARPGROUP as u32;
+        let (warp, lane) = (thread / WARP as u32, thread % WARP as u32);
+        let buffer = self.take_buffers(1) + warp * N as u32 * row_bytes;
+        let column = column + warp * WARP_ROWS as u32;
+        // SAFETY: as promised by the caller; as in `store`, the warp has read what its share of the buffer held
+        // before. `i` + 3 is below N / 2, the length of `d`; only elements of C are written.
+        unsafe {
+            // One stmatrix takes an octet of columns: rows 0–7 and 8–15, which become the halves of eight rows.
+            let lane_row = buffer + lane % 8 * row_bytes + lane / 8 % 2 * 16;
+            unroll_wide!(OCTET in 0..N / 8 => {
+                let i = 4 * OCTET;
+                let packed = |j: usize| E::pack(*d.get_unchecked(i + j), *d.get_unchecked(i + j + 1));
+                matrix::store_transposed_x2(lane_row + (8 * OCTET) as u32 * row_bytes, [packed(0), packed(2)]);
+            });
+            barrier::sync_warp();
+            let element = |row: u32, column: u32| out.c.add(row as usize * out.ldc as usize + column as usize);
+            if out.takes_chunks() && column + WARP_ROWS as u32 <= out.n {
+                // Two lanes a row, and 16 rows at once.
+                for group in 0..N.div_ceil(16) {
+                    let (in_slab, half) = ((16 * group) as u32 + lane / 2, lane % 2);
+                    if in_slab < N as u32 && row + in_slab < out.m {
+                        let chunk = shared::load_x4(buffer + in_slab * row_bytes + half * 16);
+                        element(row + in_slab, column + 8 * half).cast::<Chunk>().write(Chunk(chunk));
+                    }
+                }
+            } else {
+                // One element a lane, and two rows at once.
+                let (half, lane_column) = (lane / 16, lane % 16);
+                for pair in 0..N / 2 {
+                    let in_slab = (2 * pair) as u32 + half;
+                    if row + in_slab < out.m && column + lane_column < out.n {
+                        let value = shared::load_u16(buffer + in_slab * row_bytes + lane_column * E::BYTES as u32);
+                        element(row + in_slab, column + lane_column).write(value);
+                    }
+                }
+            }
+        }
+    }
+    // ANCHOR_END: store_transposed
 }

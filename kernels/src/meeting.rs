@@ -5,8 +5,9 @@ use crate::ptx::{barrier, global, sreg, warp};
 use crate::unroll::{unroll, unroll_wide};
 use crate::workspace::COUNTERS_PER_SLICE;
 
-/// Loads of 16 bytes that a thread has on their way at once while it sums: in 64 registers.
-const LOADS: usize = 16;
+/// Parts of which a thread loads sums together, at the most: with few octets there would be more loads on their
+/// way than there are parts.
+const MOST_TOGETHER: usize = 8;
 
 /// The clusters that share each tile of C, and their workspace.
 #[derive(Clone, Copy)]
@@ -36,10 +37,17 @@ impl<const FRAGMENTS: usize, const SLICE: usize> Meeting<FRAGMENTS, SLICE> {
     const OCTET_BYTES: usize = WARPGROUP * 16;
     /// Bytes of what a part leaves.
     const PART_BYTES: usize = FRAGMENTS * Self::OCTETS * Self::OCTET_BYTES;
+    /// Loads of 16 bytes that a thread has on their way at once while it sums, beside `SLICE` / 2 sums: as many as
+    /// leave both in the registers of two blocks on a multiprocessor.
+    const LOADS: usize = if Self::OCTETS <= 8 { 32 } else { 16 };
     /// Parts whose sums a thread loads together: one where the octets are as many as the loads, else several.
-    const TOGETHER: usize = if Self::OCTETS < LOADS { LOADS / Self::OCTETS } else { 1 };
+    const TOGETHER: usize = match Self::LOADS / Self::OCTETS {
+        0 => 1,
+        parts if parts < MOST_TOGETHER => parts,
+        _ => MOST_TOGETHER,
+    };
     /// Batches of loads for them.
-    const BATCHES: usize = if Self::OCTETS < LOADS { 1 } else { Self::OCTETS.div_ceil(LOADS) };
+    const BATCHES: usize = (Self::TOGETHER * Self::OCTETS).div_ceil(Self::LOADS);
 
     /// About slice `slice`, counted over all tiles.
     #[inline(always)]
@@ -103,7 +111,7 @@ impl<const FRAGMENTS: usize, const SLICE: usize> Meeting<FRAGMENTS, SLICE> {
     /// Which load of a thread is load `load` of batch `batch`: how many parts after the first of its turn, and the
     /// octet.
     const fn load_of(batch: usize, load: usize) -> (usize, usize) {
-        let load = batch * LOADS + load;
+        let load = batch * Self::LOADS + load;
         (load / Self::OCTETS, load % Self::OCTETS)
     }
 
@@ -121,8 +129,8 @@ impl<const FRAGMENTS: usize, const SLICE: usize> Meeting<FRAGMENTS, SLICE> {
             unroll!(BATCH in 0..Self::BATCHES => {
                 // A load takes long: as many are issued together as there are registers for.
                 // SAFETY: as above.
-                let mut loaded: [[f32; 4]; LOADS] = unsafe { core::mem::zeroed() };
-                unroll_wide!(LOAD in 0..LOADS => {
+                let mut loaded: [[f32; 4]; 32] = unsafe { core::mem::zeroed() };
+                unroll_wide!(LOAD in 0..Self::LOADS => {
                     let (later, octet) = const { Self::load_of(BATCH, LOAD) };
                     if later < Self::TOGETHER {
                         // Past the end, the last part is loaded again, and not added.
@@ -134,11 +142,11 @@ impl<const FRAGMENTS: usize, const SLICE: usize> Meeting<FRAGMENTS, SLICE> {
                         }
                     }
                 });
-                unroll_wide!(LOAD in 0..LOADS => {
+                unroll_wide!(LOAD in 0..Self::LOADS => {
                     let (later, octet) = const { Self::load_of(BATCH, LOAD) };
                     if later < Self::TOGETHER {
                         let there = later == 0 || first + (later as u32) < self.parts;
-                        // SAFETY: the octet is one of at most 32, the load one of `LOADS`.
+                        // SAFETY: the octet and the load are each one of at most 32.
                         unsafe {
                             let [s0, s1, s2, s3] = *sum.get_unchecked(octet);
                             // A sum that began at zero is never -0: adding zero changes nothing.

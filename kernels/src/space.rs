@@ -171,7 +171,12 @@ macro_rules! split_entries {
             $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_k", $splits),
             [a_map = 0, b_map = 1], out, k, band, parts: u32, counters: *mut u32, partials: *mut f32 =>
             device::matmul::<
-                $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, { $n / $splits }, $k, $stages, $splits,
+                $crate::ptx::wgmma::$element,
+                { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.mma_rows() / (64 * CONSUMERS) },
+                { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.mma_columns() },
+                { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.mma_columns() / $splits },
+                $k, $stages, $splits,
+                { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.is_swapped() },
             >(a_map, b_map, out, k, band, $crate::meeting::Parts { parts, counters, partials })
         })*
     };

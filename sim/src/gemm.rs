@@ -1,7 +1,6 @@
 //! The kernels of the catalogue on host slices.
 
 use kernels::catalogue::{Config, Element, WARP};
-use kernels::workspace::share;
 use ptx::ast::Rounding;
 
 use crate::float::{BF16, F16, Format};
@@ -229,9 +228,12 @@ impl Product<'_> {
         };
         let (tiles, steps_a_tile) = (self.k.div_ceil(config.tile.k), config.tile.k / DEPTH);
         let mut operands = tensor_core::Operands::default();
-        let mut partial = |steps: std::ops::Range<usize>| {
+        let blocks = self.parts * config.splits as u32;
+        // What block `number` of those that share a tile adds up.
+        let mut share_of = |number: u32| {
             let mut sums = vec![0f32; self.m * self.n];
-            for step in steps {
+            let taken = (number as usize..tiles).step_by(blocks as usize);
+            for step in taken.flat_map(|tile| tile * steps_a_tile..(tile + 1) * steps_a_tile) {
                 let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
                 operands.fill(half, &a, &b, [false; 2]);
                 for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
@@ -239,11 +241,6 @@ impl Product<'_> {
                 }
             }
             sums
-        };
-        let blocks = self.parts * config.splits as u32;
-        let mut share_of = |block: u32| {
-            let (first, count) = share(tiles as u32, block, blocks);
-            partial(first as usize * steps_a_tile..(first + count) as usize * steps_a_tile)
         };
         // The kernel adds to zero, which turns -0 into 0.
         let add = |sums: &mut Vec<f32>, more: Vec<f32>| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
@@ -295,7 +292,9 @@ pub fn options(config: &Config) -> Options {
         warps if warps == consumers => Vec::new(),
         warps => vec![role("consumer", 0..consumers), role("producer", consumers..warps)],
     };
-    Options { names, roles, product: Some([0, 1]), ..Options::default() }
+    // The maps of A and B, in the order in which the MMAs multiply their tiles.
+    let product = Some(if config.tile.is_swapped() { [1, 0] } else { [0, 1] });
+    Options { names, roles, product, ..Options::default() }
 }
 
 /// Runs a kernel of the catalogue; returns C with `ldc` elements a row, and what the run did. Elements

@@ -69,7 +69,7 @@ fn no_schedule_finds_anything() {
         let warps = config.threads() / WARP * config.cluster_blocks();
         let [rows, columns] = [tile.m * cluster.m, tile.n * cluster.n];
         // A corner of the last block's tile, which takes less time to store than all of it.
-        let corner = [rows - tile.m + 35, columns - tile.n + (tile.n / 2 + 5).min(37)];
+        let corner = [rows - tile.m + (tile.m / 2 + 3).min(35), columns - tile.n + (tile.n / 2 + 5).min(37)];
         let short = tile.k * stages.saturating_sub(1).max(1) - 7;
         // TMA can store rows of C only if they are multiples of eight elements.
         let whole = [rows - 5, columns - 8, short];
@@ -101,7 +101,7 @@ fn clusters_share_tiles() {
         }
         let program = program(config.entry);
         let Config { tile, splits, element, .. } = config;
-        let size = |k| [tile.m - 64 + 35, tile.n + tile.n.min(37), k];
+        let size = |k| [tile.m.saturating_sub(64) + (tile.m / 2 + 3).min(35), tile.n + tile.n.min(37), k];
         let warps = (config.threads() / WARP * config.cluster_blocks()) as u32;
         let few = [Schedule::Timed, Schedule::Random(tile.n as u64)];
         let many = if *element == Element::F16 { Schedule::extremes(warps) } else { Vec::new() };
@@ -122,6 +122,8 @@ fn dense_products_of_clusters_that_share_tiles() {
         ("split_f16_64x64x64_s6_k4", [70, 72, 2000]),
         ("split_bf16_128x128x64_s3_k2", [130, 136, 1400]),
         ("split_f16_64x256x64_s5_k1", [70, 300, 700]),
+        ("split_f16_16x64x64_s10_k2", [17, 70, 1400]),
+        ("split_bf16_32x192x64_s8_k1", [40, 200, 900]),
     ] {
         let program = program(entry);
         for parts in [2, 3, 5, 19] {
@@ -139,8 +141,8 @@ fn dense_products_under_many_schedules() {
         ("v3_bf16_128x64x32_s7", [150, 140, 330]),
         ("v4_f16_128x128x64_s3", [150, 140, 330]),
         ("v5_bf16_128x256x64_s4", [150, 140, 330]),
-        ("persistent_f16_128x128x64_s4_c2x1", [260, 264, 72]),
-        ("persistent_bf16_128x128x64_s4_c1x2", [260, 264, 72]),
+        ("persistent_f16_128x128x64_s6_c2x1", [260, 264, 136]),
+        ("persistent_bf16_128x128x64_s6_c1x2", [260, 264, 136]),
     ] {
         let mut problem = Problem::new(entry, size);
         problem.multiprocessors = 4;

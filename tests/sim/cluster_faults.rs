@@ -7,7 +7,7 @@ use crate::plant::{Plant, schedules};
 
 /// Two clusters of two blocks, each of which walks over three pairs of tiles.
 const PLANT: Plant =
-    Plant { entry: "persistent_f16_128x128x64_s4_c2x1", size: [300, 264, 130], multiprocessors: 4, parts: 1 };
+    Plant { entry: "persistent_f16_128x128x64_s6_c2x1", size: [300, 264, 200], multiprocessors: 4, parts: 1 };
 
 fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
     PLANT.finds(kinds, word, change);

@@ -12,9 +12,12 @@ const V2: Plant = Plant { entry: "v2_f16_128x64x64_s3", size: [100, 60, 400], mu
 /// Both blocks of a cluster go around their ring.
 const SPLIT: Plant = Plant { entry: "split_f16_64x128x64_s4_k2", size: [60, 120, 700], multiprocessors: 132, parts: 1 };
 
+/// Its MMAs compute the transpose of its tiles.
+const SWAPPED: Plant = Plant { entry: "split_f16_32x64x64_s9_k2", size: [30, 60, 900], multiprocessors: 132, parts: 1 };
+
 #[test]
 fn the_kernels_without_a_fault() {
-    for plant in [V0, V1, V2, SPLIT] {
+    for plant in [V0, V1, V2, SPLIT, SWAPPED] {
         for schedule in schedules() {
             if let Some(finding) = plant.run(&|_| {}, &schedule) {
                 panic!("{finding}");
@@ -66,11 +69,20 @@ fn tiles_replaced_while_a_group_is_in_flight() {
 
 #[test]
 fn rows_stored_before_all_lanes_have_written_them() {
-    for plant in [V0, V1, V2, SPLIT] {
+    for plant in [V0, V1, V2, SPLIT, SWAPPED] {
         plant.finds(&[Kind::Race], "another lane of the warp wrote, with no bar.warp.sync between", |t| {
             t.remove_all("bar.warp.sync");
         });
     }
+}
+
+#[test]
+fn a_transposed_tile_stored_as_it_is() {
+    SWAPPED.finds(&[Kind::WrongResult], "elements of C are wrong", |t| {
+        for at in t.all("stmatrix") {
+            t.change(at, ".trans", "");
+        }
+    });
 }
 
 /// Takes away the cluster barrier that comes after `others` others.

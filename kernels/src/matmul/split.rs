@@ -28,6 +28,13 @@
 //!                                     the one that counts last: part 0 + part 1 + part 2, to C
 //! ```
 //!
+//! wgmma computes 64 rows at a time. Where C has a few only, most of them would be rows of zeros, which take as much
+//! room in the ring as rows of A, and as long to add up. So tiles of fewer rows have their operands swapped: the MMAs
+//! compute Cᵀ = B·Aᵀ, with 64 columns of C as their rows, and the epilogue transposes ([`Tile::is_swapped`]). Below,
+//! D is what they compute, C or Cᵀ.
+//!
+//! [`Tile::is_swapped`]: crate::catalogue::Tile::is_swapped
+//!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
 //! | `full[s]` | 1, and the bytes of both tiles | the producer; TMA completes the bytes | consumers | 0 |
@@ -42,7 +49,7 @@ use crate::space::compiled;
 use crate::space::split_entries;
 use crate::space::split_rows;
 
-/// Warpgroups that share the rows of a tile.
+/// Warpgroups that share the rows of what the MMAs compute.
 pub const CONSUMERS: usize = 1;
 
 /// Rows of tiles in a band, unless a launch says otherwise.
@@ -56,7 +63,7 @@ mod device {
     use crate::mainloop::mma_stage;
     use crate::meeting::{Meeting, Parts};
     use crate::pipeline::Ring;
-    use crate::ptx::wgmma::Mma;
+    use crate::ptx::wgmma::{Mma, MmaElement};
     use crate::ptx::{barrier, cluster, control, fence, mbarrier, shared, sreg, tma, wgmma};
     use crate::shared::RingLayout;
     use crate::tile_order::banded;
@@ -65,8 +72,33 @@ mod device {
 
     const CONSUMER_THREADS: u32 = (CONSUMERS * WARPGROUP) as u32;
 
-    /// The kernel: C = A·Bᵀ for one tile of C of `FRAGMENTS`·64 rows and `N` columns per `parts.parts` clusters of
-    /// `SPLITS` blocks, of which each sums `SLICE` = `N` / `SPLITS` columns.
+    /// Stores fragment `fragment` of D, of `SLICE` columns. `corner` is the row and the column of C that element (0, 0)
+    /// of fragment 0 goes to.
+    ///
+    /// # Safety
+    /// As [`Staging::store`].
+    #[inline(always)]
+    unsafe fn store<E: MmaElement, const SLICE: usize, const SWAPPED: bool>(
+        staging: &mut Staging<SLICE>,
+        out: &Output,
+        (row, column): (u32, u32),
+        fragment: usize,
+        d: &[f32],
+    ) {
+        let further = 64 * fragment as u32;
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if SWAPPED {
+                staging.store_transposed::<E>(d, out, row, column + further);
+            } else {
+                staging.store::<E>(d, out, row + further, column);
+            }
+        }
+    }
+
+    /// The kernel: C = A·Bᵀ for one tile of C per `parts.parts` clusters of `SPLITS` blocks. Of the tile, the MMAs
+    /// compute D of `FRAGMENTS`·64 rows and `N` columns, which is the tile or, where `SWAPPED`, its transpose; each
+    /// block sums `SLICE` = `N` / `SPLITS` columns of D.
     ///
     /// # Safety
     /// Launched as the catalogue says: `parts.parts` ≥ 1 clusters for each tile of C, `k` ≥ 1, `band` ≥ 1, and maps
@@ -81,6 +113,7 @@ mod device {
         const K: usize,
         const STAGES: usize,
         const SPLITS: usize,
+        const SWAPPED: bool,
     >(
         a_map: u64,
         b_map: u64,
@@ -90,9 +123,13 @@ mod device {
         parts: Parts,
     ) {
         const { assert!(SLICE * SPLITS == N) }
-        let tile = const { Tile { m: FRAGMENTS * 64, n: N, k: K } };
+        let tile = const {
+            let rows = FRAGMENTS * 64;
+            if SWAPPED { Tile { m: N, n: rows, k: K } } else { Tile { m: rows, n: N, k: K } }
+        };
         let layout = const {
-            let tile = Tile { m: FRAGMENTS * 64, n: N, k: K };
+            let rows = FRAGMENTS * 64;
+            let tile = if SWAPPED { Tile { m: N, n: rows, k: K } } else { Tile { m: rows, n: N, k: K } };
             RingLayout::new(E::BYTES, tile, STAGES).with_exchange(tile, SPLITS).with_overlaid_staging(
                 CONSUMERS,
                 E::BYTES,
@@ -111,7 +148,7 @@ mod device {
         let index = sreg::block_x() / SPLITS as u32;
         let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
         let (splits, all_k_tiles) = (SPLITS as u32, k.div_ceil(tile.k as u32));
-        let (number, part, (first, k_tiles)) = match parts.parts {
+        let (number, part, k_tiles) = match parts.parts {
             // Without divisions by what is known only now: a small product is short.
             1 => (index, 0, share(all_k_tiles, rank, splits)),
             parts => {
@@ -119,6 +156,8 @@ mod device {
                 (index / parts, part, share(all_k_tiles, part * splits + rank, parts * splits))
             }
         };
+        // The first of this block's tiles of K, and the distance to the next.
+        let (first, step) = (part * splits + rank, parts.parts * splits);
         // ANCHOR_END: part
         let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
         let (tile_row, tile_column) = banded(number, tiles_m, tiles_n, band);
@@ -138,8 +177,9 @@ mod device {
         control::launch_dependents();
         control::wait_for_prerequisites();
 
-        // This block's slice of the tile, and the meeting about it.
+        // This block's slice of D, where it goes, and the meeting about it.
         let slice = rank * SLICE as u32;
+        let corner = if SWAPPED { (row + slice, column) } else { (row, column + slice) };
         let meeting = || Meeting::<FRAGMENTS, SLICE>::new(&parts, number * SPLITS as u32 + rank);
 
         if thread >= CONSUMER_THREADS {
@@ -147,10 +187,10 @@ mod device {
             // the two boxes; the warp is converged at `elect`.
             unsafe {
                 let mut producer = ring.producer();
-                for k_tile in first..first + k_tiles {
+                for turn in 0..k_tiles {
                     let stage = producer.acquire();
                     if control::elect() {
-                        let (full, column_k) = (ring.full(stage), (k_tile * tile.k as u32) as i32);
+                        let (full, column_k) = (ring.full(stage), ((first + turn * step) * tile.k as u32) as i32);
                         mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
                         tma::load_2d(a_of(stage), a_map, column_k, row as i32, full);
                         tma::load_2d(b_of(stage), b_map, column_k, column as i32, full);
@@ -171,7 +211,8 @@ mod device {
                 unsafe {
                     let stage = consumer.acquire();
                     wgmma::fence();
-                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, a_of(stage), b_of(stage), true);
+                    let (left, right) = if SWAPPED { (b_of(stage), a_of(stage)) } else { (a_of(stage), b_of(stage)) };
+                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, left, right, true);
                     wgmma::commit_group();
                     wgmma::wait_group::<1>();
                     if turn > 0 {
@@ -197,7 +238,7 @@ mod device {
                     unroll!(FRAGMENT in 0..FRAGMENTS => {
                         let d = d.get_unchecked(FRAGMENT).as_ref();
                         if parts.parts == 1 {
-                            staging.store::<E>(d, &out, row + 64 * FRAGMENT as u32, column);
+                            store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, d);
                         } else {
                             meeting().leave(part, FRAGMENT, d);
                         }
@@ -238,7 +279,7 @@ mod device {
                             });
                         });
                         if parts.parts == 1 {
-                            staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                            store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, sum.as_flattened());
                         } else {
                             meeting().leave(part, FRAGMENT, sum.as_flattened());
                         }
@@ -259,7 +300,7 @@ mod device {
                     let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
                     unroll!(FRAGMENT in 0..FRAGMENTS => {
                         let sum = meeting.sum(FRAGMENT);
-                        staging.store::<E>(sum.as_flattened(), &out, row + 64 * FRAGMENT as u32, column + slice);
+                        store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, sum.as_flattened());
                     });
                 }
             }
@@ -284,7 +325,16 @@ compiled! { TALL_N48, split_rows, split_entries { [[Split "split"]] [[F16 "f16"]
 compiled! { TALL_N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [4 8] [1 2 4] } }
 compiled! { TALL_N96, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [7] [1 2] } }
 compiled! { SQUARE, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [3 6] [1 2 4 8] } }
+// For few rows.
+compiled! { M16_N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[16 x 64]] [64] [10 20] [1 2] } }
+compiled! { M16_N128, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[16 x 128]] [64] [12] [1 2] } }
+compiled! { M16_N192, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[16 x 192]] [64] [8] [1 2] } }
+compiled! { M32_N64, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[32 x 64]] [64] [9 18] [1 2] } }
+compiled! { M32_N128, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[32 x 128]] [64] [11] [1 2] } }
+compiled! { M32_N192, split_rows, split_entries { [[Split "split"]] [[F16 "f16"] [Bf16 "bf16"]] [[32 x 192]] [64] [8] [1 2] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] =
-    &[N32, N32_DEEP, N48, N64, N64_DEEP, N96, N112, N128, N224, N256, TALL_N48, TALL_N64, TALL_N96, SQUARE];
+pub const COMPILED: &[&[Config]] = &[
+    M16_N64, M16_N128, M16_N192, M32_N64, M32_N128, M32_N192, N32, N32_DEEP, N48, N64, N64_DEEP, N96, N112, N128, N224,
+    N256, TALL_N48, TALL_N64, TALL_N96, SQUARE,
+];
