@@ -23,7 +23,7 @@ ENTRY = re.compile(r"(split|persistent)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))
 CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
-GLOBAL_MEETING = 2.5  # microseconds
+SHARED_LIMIT = 227 * 1024
 PARTIALS = 64.0  # bytes a clock and multiprocessor
 PARTIALS_ALL = 3.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
@@ -43,9 +43,11 @@ PARAMETERS = [
     ("SCATTER", 0.03, 0.0, 0.2),  # share of the time for C, a doubling of the band
     ("EPILOGUE", 1.9, 0.0, 5.0),  # for 128x256
     ("SLAB", 0.4, 0.0, 2.0),  # share of the epilogue
+    ("AT_ONCE", 0.3, 0.0, 0.9),  # share of the epilogue
     ("EXPOSED", 0.6, 0.0, 1.0),  # share of the epilogue
     ("REDUCTION", 2.6, 0.0, 5.0),
     ("CLUSTER", 0.6, 0.0, 3.0),
+    ("GLOBAL_MEETING", 2.5, 0.0, 10.0),
 ]
 NAMES = [name for name, *_ in PARAMETERS]
 
@@ -63,10 +65,28 @@ def read(path):
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
+def mma(r):
+    """`Tile::mma_rows` and `Tile::mma_columns`."""
+    swapped = r["tile_m"] < 64
+    return np.where(swapped, r["tile_n"], r["tile_m"]), np.where(swapped, r["tile_m"], r["tile_n"])
+
+
+def slab_columns(stored):
+    return np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
+
+
+def whole_tile_staged(r):
+    """Whether the staging buffers of a persistent kernel hold all of its tile, as `RingLayout::with_staging` has it."""
+    slab = slab_columns(r["tile_n"])
+    slabs = r["tile_m"] // 128 * (r["tile_n"] // slab)
+    ring = r["stages"] * ((r["tile_m"] + r["tile_n"]) * 128 + 16)
+    fits = ring + 2 * slabs * 64 * slab * 2 <= SHARED_LIMIT
+    return (r["split"] == 0) & (fits | (slabs <= 2))
+
+
 def resident_blocks(r):
     """`Config::min_blocks`."""
-    stored = r["tile_n"] // r["splits"]
-    slab = np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
+    slab = slab_columns(mma(r)[1] // r["splits"])
     exchange = np.where(r["splits"] > 1, r["tile_m"] * r["tile_n"] * 4, 0)
     stages = r["stages"] * (r["tile_m"] + r["tile_n"]) * 128
     shared = np.maximum(stages, exchange + 2 * 64 * slab * 2) + 16 * r["stages"]
@@ -90,8 +110,9 @@ def predict(values, r):
     steps = ceil(ceil(r["k"], 64), r["splits"] * r["parts"])
     resident = resident_blocks(r)
 
-    width = np.maximum(r["tile_n"], 64)
-    tensor = r["tile_m"] / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
+    mma_rows, mma_columns = mma(r)
+    width = np.maximum(mma_columns, 64)
+    tensor = mma_rows / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
     unaligned = ceil(r["k"], 8) * 16 % 128 != 0
     whole = (r["tile_m"] + r["tile_n"]) * 128
     shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * (1 + p["UNALIGNED"])
@@ -110,15 +131,15 @@ def predict(values, r):
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
     step = np.maximum(busy, (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
 
-    stored = r["tile_n"] // r["splits"]
-    slab = np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
+    slab = slab_columns(mma_columns // r["splits"])
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
+    tile *= np.where(whole_tile_staged(r), 1 - p["AT_ONCE"], 1)
     fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
     epilogue = tile * np.where(split, turns / r["splits"], 1 + p["EXPOSED"] * (turns - 1))
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
     last, everyone = partials / r["splits"] / (PARTIALS * CLOCK), 2 * tiles * partials / (PARTIALS_ALL * 1e6)
-    meet += np.where(r["parts"] > 1, GLOBAL_MEETING + last + everyone, 0)
+    meet += np.where(r["parts"] > 1, p["GLOBAL_MEETING"] + last + everyone, 0)
     on_chip = turns * steps * step + fill + epilogue + meet
     return p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25
 

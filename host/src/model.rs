@@ -38,41 +38,44 @@ use crate::problem::leading_dimension_unit;
 // ANCHOR: constants
 mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
-    pub const LAUNCH: f64 = 0.201;
+    pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.271;
+    pub const FILL: f64 = 1.410;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.071;
+    pub const NARROW: f64 = 0.042;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 96.802;
+    pub const L2: f64 = 83.430;
     /// Share by which the L2 takes longer for each stage beyond three, where B streams through it: blocks that may be
-    /// further apart read the same lines at different times, and then each reads them for itself.
-    pub const DRIFT: f64 = 0.064;
+    /// further apart read the same lines at different times, and then each reads them for itself. The fit puts most of it on
+    /// the epilogue, which three stages leave more room.
+    pub const DRIFT: f64 = 0.001;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.726;
+    pub const UNALIGNED: f64 = 0.531;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.507;
+    pub const SHARPNESS: f64 = 1.716;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.221;
+    pub const LATENCY: f64 = 1.242;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.996;
+    pub const LATENCY_LOADED: f64 = 0.937;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.044;
+    pub const SCATTER: f64 = 0.015;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.773;
+    pub const EPILOGUE: f64 = 2.377;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.485;
+    pub const SLAB: f64 = 0.426;
+    /// Share by which an epilogue is shorter that stores the whole tile at once.
+    pub const AT_ONCE: f64 = 0.544;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.480;
+    pub const EXPOSED: f64 = 0.617;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 3.496;
+    pub const REDUCTION: f64 = 1.786;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
     pub const CLUSTER: f64 = 2.998;
+    /// Microseconds that clusters take to meet through global memory.
+    pub const GLOBAL_MEETING: f64 = 3.849;
 
-    /// Microseconds that clusters take to meet through global memory: an estimate, not fitted.
-    pub const GLOBAL_MEETING: f64 = 2.5;
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;
     /// Terabytes a second at which all multiprocessors together write partial sums, and read them: an estimate, not
@@ -213,8 +216,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let resident = config.min_blocks() as f64;
 
     // An MMA of fewer than 64 columns takes as long as one of 64: it waits for its rows of A.
-    let width = tile.n.max(64) as f64;
-    let mmas = (tile.m / 64 * tile.k / config.element.mma_k()) as f64;
+    let width = tile.mma_columns().max(64) as f64;
+    let mmas = (tile.mma_rows() / 64 * tile.k / config.element.mma_k()) as f64;
     let tensor = mmas * width / 2.0 * (1.0 + NARROW * (256.0 / width - 1.0)) * clock;
     // Neighbours' requests for the same line are merged, which makes multicast no better, but not where rows
     // straddle lines.
@@ -245,9 +248,14 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let latency = (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
     let step = busy.max(latency);
 
-    let slab = slab_columns(tile.n / splits) as f64;
-    let store =
-        EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab - 1.0));
+    let slab = slab_columns(tile.mma_columns() / splits);
+    let whole = persistent && {
+        let roles = config.kernel.roles();
+        config.layout().staging_buffers * slab * 64 * roles.consumer_warpgroups >= tile.m * tile.n
+    };
+    let store = EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0)
+        * (1.0 + SLAB * (64.0 / slab as f64 - 1.0))
+        * if whole { 1.0 - AT_ONCE } else { 1.0 };
     let (fills, stores, meeting) = if persistent {
         (1.0, 1.0 + EXPOSED * (turns - 1.0), if cluster == Cluster::ONE { 0.0 } else { CLUSTER })
     } else {
@@ -318,6 +326,8 @@ fn candidates(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> im
         config.element == element
             && KERNELS.contains(&config.kernel)
             && kernel.is_none_or(|kernel| kernel == config.kernel)
+            // Tiles of few rows are for a C of few: of others nothing was measured.
+            && (!config.tile.is_swapped() || sizes[0] <= 2 * config.tile.m)
     };
     COMPILED.iter().filter(wanted).flat_map(move |config| {
         let [m, n, _] = sizes;
@@ -336,7 +346,7 @@ const LEAST_STEPS: usize = 4;
 /// half of the device, as many as take one turn and have enough K each, and half as many.
 pub fn parts(config: &Config, [m, n, k]: [usize; 3]) -> impl Iterator<Item = u32> + use<> {
     let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n)).max(1);
-    let at_once = clusters_at_once(config.cluster_blocks());
+    let at_once = clusters_at_once(config.cluster_blocks()) * config.min_blocks();
     let by_k = k.div_ceil(config.tile.k) / (config.splits * LEAST_STEPS);
     let most = if config.kernel.takes_parts() { (at_once / tiles).min(by_k) as u32 } else { 1 };
     [1, most / 2, most].into_iter().enumerate().filter(|&(i, parts)| i == 0 || parts > 1).map(|(_, parts)| parts)
@@ -366,8 +376,8 @@ pub fn choose(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> Op
         kernel.is_none_or(|kernel| kernel == config.kernel).then_some((exception, config))
     });
     if let Some((exception, config)) = exception {
-        let prediction = predict(config, exception.band, 1, sizes);
-        let candidate = Candidate { config, band: exception.band, parts: 1, prediction };
+        let Exception { band, parts, .. } = *exception;
+        let candidate = Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
         return Some(Pick { candidate, exception: Some(exception) });
     }
     let faster = |a: &Candidate, b: &Candidate| a.prediction.seconds.total_cmp(&b.prediction.seconds);
@@ -411,16 +421,18 @@ mod tests {
     #[test]
     fn tiles_are_shared_where_they_leave_the_device_idle() {
         let parts = |name, sizes| parts(entry(name), sizes).collect::<Vec<_>>();
-        // One tile, and 14 clusters of eight blocks at once; of single blocks 132, half of which is 66.
-        assert_eq!(parts("split_f16_128x128x64_s3_k8", [128, 128, 131072]), [1, 7, 14]);
-        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 131072]), [1, 66, 132]);
+        // One tile, and 14 clusters of eight blocks at once; of single blocks 132, half of which is 66. Twice as many
+        // where a multiprocessor has room for two.
+        assert_eq!(parts("split_f16_128x128x64_s6_k8", [128, 128, 131072]), [1, 7, 14]);
+        assert_eq!(parts("split_f16_128x128x64_s6_k1", [128, 128, 131072]), [1, 66, 132]);
+        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 131072]), [1, 132, 264]);
         // 40 stages of K are enough for ten blocks, and nine stages for two.
-        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 2560]), [1, 5, 10]);
-        assert_eq!(parts("split_f16_128x128x64_s3_k1", [128, 128, 576]), [1, 2]);
+        assert_eq!(parts("split_f16_128x128x64_s6_k1", [128, 128, 2560]), [1, 5, 10]);
+        assert_eq!(parts("split_f16_128x128x64_s6_k1", [128, 128, 576]), [1, 2]);
         // 64 tiles leave room for as many again, 81 for none.
-        assert_eq!(parts("split_f16_128x128x64_s3_k1", [1024, 1024, 8192]), [1, 2]);
-        assert_eq!(parts("split_f16_128x128x64_s3_k1", [1152, 1152, 8192]), [1]);
-        assert_eq!(parts("persistent_f16_128x128x64_s4_c1x1", [128, 128, 131072]), [1]);
+        assert_eq!(parts("split_f16_128x128x64_s6_k1", [1024, 1024, 8192]), [1, 2]);
+        assert_eq!(parts("split_f16_128x128x64_s6_k1", [1152, 1152, 8192]), [1]);
+        assert_eq!(parts("persistent_f16_128x128x64_s6_c1x1", [128, 128, 131072]), [1]);
     }
 
     #[test]

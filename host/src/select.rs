@@ -171,7 +171,7 @@ const DEFAULTS: &[Default] = &[
     line(When::Always, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
     line(When::Columns(64), Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::V5, [128, 256, 64], 3, Cluster::ONE),
-    line(When::Always, Kernel::Persistent, [128, 128, 64], 4, Cluster::ONE),
+    line(When::Always, Kernel::Persistent, [128, 128, 64], 6, Cluster::ONE),
     line(When::Always, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
 ];
 
@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(nearest[0], "--kernel v3 --tile 128x128x64 --stages 7");
         let error = select(Kind::F16, [4096; 3], &request(None, Some("128x128x64"), Some(99))).unwrap_err();
         let Error::UnknownConfig { nearest, .. } = &error else { panic!("{error}") };
-        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 4 --cluster 1x1");
+        assert_eq!(nearest[0], "--kernel persistent --tile 128x128x64 --stages 6 --cluster 1x1");
     }
 
     #[test]
