@@ -40,41 +40,41 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.410;
+    pub const FILL: f64 = 1.439;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.042;
+    pub const NARROW: f64 = 0.047;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 83.430;
+    pub const L2: f64 = 86.545;
     /// Share by which the L2 takes longer for each stage beyond three, where B streams through it: blocks that may be
     /// further apart read the same lines at different times, and then each reads them for itself. The fit puts most of it on
     /// the epilogue, which three stages leave more room.
     pub const DRIFT: f64 = 0.001;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.531;
+    pub const UNALIGNED: f64 = 0.545;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.716;
+    pub const SHARPNESS: f64 = 1.672;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.242;
+    pub const LATENCY: f64 = 1.253;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.937;
+    pub const LATENCY_LOADED: f64 = 0.926;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.015;
+    pub const SCATTER: f64 = 0.002;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.377;
+    pub const EPILOGUE: f64 = 2.248;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.426;
+    pub const SLAB: f64 = 0.438;
     /// Share by which an epilogue is shorter that stores the whole tile at once.
-    pub const AT_ONCE: f64 = 0.544;
+    pub const AT_ONCE: f64 = 0.520;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.617;
+    pub const EXPOSED: f64 = 0.688;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 1.786;
+    pub const REDUCTION: f64 = 1.732;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
     pub const CLUSTER: f64 = 2.998;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 3.849;
+    pub const GLOBAL_MEETING: f64 = 3.582;
 
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;

@@ -5,7 +5,7 @@ use kernels::catalogue::{COMPILED, Config, Element, by_entry};
 use super::rows_fill_lines;
 use crate::problem::leading_dimension_unit;
 
-/// A product for which the model's choice measured more than 3 % slower than the best, or was not measured, and the
+/// A product for which the model's choice measured more than 2 % slower than the best, or was not measured, and the
 /// best that was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exception {
@@ -23,16 +23,16 @@ pub struct Exception {
 /// One for each shape of `benches/results/h200-f16-configurations.json` that calls for it; a test keeps the list
 /// so.
 pub const EXCEPTIONS: &[Exception] = &[
-    exception([2048, 2048, 2048], "persistent_f16_128x128x64_s6_c1x1", 1, 16),
+    exception([2048, 2048, 2048], "split_f16_128x128x64_s3_k1", 1, 16),
     exception([1000, 1000, 1000], "persistent_f16_128x128x64_s6_c1x2", 1, 16),
     exception([1900, 1900, 1900], "persistent_f16_128x256x64_s4_c1x1", 1, 16),
     exception([128, 6144, 2048], "split_f16_128x48x64_s9_k1", 1, 16),
     exception([128, 4096, 4096], "split_f16_128x64x64_s8_k2", 1, 16),
-    exception([1024, 8192, 28672], "persistent_f16_128x256x64_s4_c1x1", 1, 16),
-    exception([2048, 6144, 2048], "persistent_f16_128x192x64_s4_c1x1", 1, 8),
-    exception([128, 65536, 1024], "persistent_f16_128x128x64_s6_c1x2", 1, 8),
+    exception([2048, 6144, 2048], "persistent_f16_128x192x64_s4_c1x1", 1, 16),
+    exception([128, 65536, 1024], "persistent_f16_128x128x64_s6_c1x1", 1, 8),
     exception([64, 100000, 512], "split_f16_64x96x64_s5_k1", 1, 8),
     exception([128, 128, 131072], "split_f16_128x128x64_s6_k8", 7, 16),
+    exception([256, 256, 65536], "split_f16_128x128x64_s6_k4", 7, 16),
     exception([16384, 16384, 512], "persistent_f16_128x192x64_s4_c1x2", 1, 16),
 ];
 
