@@ -1,12 +1,12 @@
 //! Split: several blocks share the K of one tile.
 //!
 //! What changes from v4: a small C has fewer tiles than the device has multiprocessors, and most of them would
-//! stand idle. So the blocks of a cluster compute the same tile, each over its part of K, and add up what they
+//! stand idle. So the blocks of a cluster compute the same tile, each over its tiles of K, and add up what they
 //! have through each other's shared memory ("distributed shared memory"): block r sums slice r of the columns
 //! over all blocks, always in the same order, so that the result is the same bits each time.
 //!
 //! ```text
-//!              K: 0 ──────────► K/4 ──────────► K/2 ──────────► 3K/4 ─────────► K
+//!  tiles of K     0, 4, 8, …      1, 5, 9, …      2, 6, 10, …     3, 7, 11, …
 //!                 block 0         block 1         block 2         block 3          one cluster, one tile of C
 //!                    │               │               │               │
 //!  exchange      f32 partial     f32 partial     f32 partial     f32 partial       in shared memory
@@ -20,8 +20,8 @@
 //! is no second kernel, and nobody waits: the last to come does the sum, always in the order of the parts.
 //!
 //! ```text
-//!              K: 0 ──────────────► K/3 ─────────────► 2K/3 ──────────────► K
-//!                 cluster 0          cluster 1          cluster 2                  parts = 3, one tile of C
+//!  tiles of K     0, 3, 6, …         1, 4, 7, …         2, 5, 8, …
+//!                 cluster 0          cluster 1          cluster 2                  of one block; parts = 3, one tile of C
 //!                    │ sums             │ sums             │ sums                  of each slice, as above
 //!  partials       part 0             part 1             part 2                     in global memory
 //!  counter           +1                 +1                 +1                      of each slice and warp

@@ -5,18 +5,19 @@ use crate::svg::{At, Drawing, Fill};
 /// Blocks of the cluster that is drawn.
 const BLOCKS: usize = 4;
 
-/// Each block multiplies its part of K, then sums its slice of the columns over all blocks.
+/// Each block multiplies its tiles of K, then sums its slice of the columns over all blocks.
 pub fn draw() -> String {
     let mut drawing = Drawing::new(780, 330);
     let (left, part) = (150.0, 150.0);
-    drawing.text((14.0, 38.0), At::Right, 13.0, "K of the tile");
+    drawing.text((14.0, 38.0), At::Right, 13.0, "tiles of K");
     drawing.text((14.0, 112.0), At::Right, 13.0, "partial sums");
     drawing.note((14.0, 130.0), At::Right, 11.0, "f32, all columns");
     drawing.text((14.0, 250.0), At::Right, 13.0, "the tile of C");
     drawing.note((14.0, 268.0), At::Right, 11.0, "a slice a block");
     for block in 0..BLOCKS {
         let x = left + part * block as f64;
-        drawing.cell((x + 1.0, 22.0), (part - 2.0, 32.0), Fill::Color(block), 13.0, &format!("part {block}"));
+        let tiles = format!("{block}, {}, {}, …", block + BLOCKS, block + 2 * BLOCKS);
+        drawing.cell((x + 1.0, 22.0), (part - 2.0, 32.0), Fill::Color(block), 13.0, &tiles);
         drawing.arrow(&[(x + part / 2.0, 54.0), (x + part / 2.0, 82.0)]);
         drawing.rect((x + 8.0, 82.0), (part - 16.0, 64.0), Fill::Outline);
         drawing.note((x + part / 2.0, 94.0), At::Middle, 11.0, &format!("block {block}"));
