@@ -34,7 +34,6 @@ PARAMETERS = [
     ("FILL", 1.3, 0.0, 4.0),
     ("NARROW", 0.05, 0.0, 1.0),  # share of an MMA's time
     ("L2", 110.0, 20.0, 250.0),  # bytes a clock and multiprocessor
-    ("DRIFT", 0.04, 0.0, 0.3),  # share of the L2's time, a stage
     ("UNALIGNED", 0.6, 0.0, 4.0),  # share of the L2's time
     ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
     ("LATENCY", 0.6, 0.1, 20.0),
@@ -117,14 +116,12 @@ def predict(values, r):
     whole = (r["tile_m"] + r["tile_n"]) * 128
     shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * (1 + p["UNALIGNED"])
     b_bytes = r["n"] * r["k"] * 2
-    streamed = b_bytes > L2_BYTES / 2
-    apart = 1 + p["DRIFT"] * np.where(streamed, r["stages"] - 3, 0)
-    l2 = np.where(unaligned, shared_out, whole) * apart / p["L2"] / CLOCK
+    l2 = np.where(unaligned, shared_out, whole) / p["L2"] / CLOCK
     busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
 
     rows = ceil(r["m"], r["tile_m"] * r["cluster_m"])
     band = np.minimum(r["band"], rows)
-    passes = np.where(streamed, ceil(rows, band), 1)
+    passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
     c_bytes = r["m"] * r["n"] * 2 * (1 + p["SCATTER"] * np.log2(band))
     dram = (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
     load = dram / (dram + turns * steps * busy)

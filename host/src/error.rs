@@ -164,7 +164,7 @@ pub enum Error {
 
     /// Tiles are to be shared by a number of clusters that the kernel does not take.
     #[error(
-        "a tile of C cannot be shared by {parts} clusters{}: at least 1 computes it, and more only with kernel {}",
+        "a tile of C cannot be shared by {parts} clusters{}: 1 computes it, or several, but only with kernel {}",
         kernel.map_or(String::new(), |kernel| format!(" of kernel {kernel}")),
         Kernel::ALL.into_iter().filter(|kernel| kernel.takes_parts()).map(Kernel::name).collect::<Vec<_>>().join(", ")
     )]

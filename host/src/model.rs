@@ -16,7 +16,7 @@
 //! - **fill**: until the first stage has arrived; **epilogue**: what storing a tile adds, of which a persistent
 //!   kernel hides a share behind its next tile; **meeting**: the sum over the blocks that share a tile, or what
 //!   it takes clusters to start and end together; and where several clusters share a tile, the sum through global
-//!   memory, which is estimated and not measured.
+//!   memory.
 //!
 //! The constants are those that `tools/fit-model.py` fits to `benches/results/h200-f16-configurations.json`: of
 //! f16 on one H200, rested, and taken for bf16 too. They are what chooses best in those formulas, and each may
@@ -40,41 +40,37 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.439;
+    pub const FILL: f64 = 1.414;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.047;
+    pub const NARROW: f64 = 0.057;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 86.545;
-    /// Share by which the L2 takes longer for each stage beyond three, where B streams through it: blocks that may be
-    /// further apart read the same lines at different times, and then each reads them for itself. The fit puts most of it on
-    /// the epilogue, which three stages leave more room.
-    pub const DRIFT: f64 = 0.001;
+    pub const L2: f64 = 88.927;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.545;
+    pub const UNALIGNED: f64 = 0.551;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.672;
+    pub const SHARPNESS: f64 = 1.619;
     /// Microseconds from a load to its arrival.
     pub const LATENCY: f64 = 1.253;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.926;
+    pub const LATENCY_LOADED: f64 = 0.962;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.002;
+    pub const SCATTER: f64 = 0.001;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.248;
+    pub const EPILOGUE: f64 = 2.159;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.438;
+    pub const SLAB: f64 = 0.458;
     /// Share by which an epilogue is shorter that stores the whole tile at once.
-    pub const AT_ONCE: f64 = 0.520;
+    pub const AT_ONCE: f64 = 0.531;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.688;
+    pub const EXPOSED: f64 = 0.711;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 1.732;
+    pub const REDUCTION: f64 = 1.717;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
     pub const CLUSTER: f64 = 2.998;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 3.582;
+    pub const GLOBAL_MEETING: f64 = 3.549;
 
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;
@@ -228,16 +224,14 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
         let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
         (a_box + b_box) as f64 * row_bytes * (1.0 + UNALIGNED)
     };
-    // Half of the L2: A and C need room too.
-    let b_bytes = n as f64 * k as f64 * bytes;
-    let streamed = b_bytes > L2_BYTES / 2.0;
-    let apart = if streamed { 1.0 + DRIFT * (stages as f64 - 3.0) } else { 1.0 };
-    let l2 = loaded * apart / L2 * clock;
+    let l2 = loaded / L2 * clock;
     let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
 
     let [m, n, k] = [m, n, k].map(|size| size as f64);
     let band = f64::from(band.max(1)).min(rows);
-    let passes = if streamed { (rows / band).ceil() } else { 1.0 };
+    let b_bytes = n * k * bytes;
+    // Half of the L2: A and C need room too.
+    let passes = if b_bytes > L2_BYTES / 2.0 { (rows / band).ceil() } else { 1.0 };
     let c_bytes = m * n * bytes;
     let dram_bytes = m * k * bytes + passes * b_bytes + c_bytes;
     let dram = (dram_bytes + SCATTER * band.log2() * c_bytes) / (DRAM * 1e12);

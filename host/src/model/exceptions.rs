@@ -29,6 +29,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception([128, 6144, 2048], "split_f16_128x48x64_s9_k1", 1, 16),
     exception([128, 4096, 4096], "split_f16_128x64x64_s8_k2", 1, 16),
     exception([2048, 6144, 2048], "persistent_f16_128x192x64_s4_c1x1", 1, 16),
+    exception([65536, 128, 1024], "persistent_f16_128x128x64_s6_c1x1", 1, 16),
     exception([128, 65536, 1024], "persistent_f16_128x128x64_s6_c1x1", 1, 8),
     exception([64, 100000, 512], "split_f16_64x96x64_s5_k1", 1, 8),
     exception([128, 128, 131072], "split_f16_128x128x64_s6_k8", 7, 16),
