@@ -64,6 +64,7 @@ impl Request {
     }
 }
 
+/// What it asks of the catalogue; how many clusters share a tile is asked of the launch.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -72,7 +73,6 @@ impl fmt::Display for Request {
             self.stages.map(|stages| format!("{stages} stages")),
             self.cluster.map(|cluster| format!("cluster {}", cluster_name(cluster))),
             self.splits.map(|splits| format!("K of a tile shared by {splits} blocks of a cluster")),
-            self.parts.map(|parts| format!("K of a tile shared by {parts} clusters")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         f.write_str(&parts.join(", "))
