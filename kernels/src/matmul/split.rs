@@ -142,24 +142,25 @@ mod device {
         let b_of = |stage: u32| a_of(stage) + layout.a_bytes as u32;
 
         // The tile of C that this cluster computes, with which others, and the tiles of K that are this block's.
-        // Clusters of the same tile follow each other: they run at the same time, whatever else the grid has, so that
-        // their partial sums are still in the L2 cache when they meet.
+        // Clusters with the same part of K follow each other: what they read at the same time are the same rows of A and
+        // B, whose requests the hardware merges.
         // ANCHOR: part
         let index = sreg::block_x() / SPLITS as u32;
         let rank = if SPLITS > 1 { cluster::rank() } else { 0 };
+        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
         let (splits, all_k_tiles) = (SPLITS as u32, k.div_ceil(tile.k as u32));
         let (number, part, k_tiles) = match parts.parts {
             // Without divisions by what is known only now: a small product is short.
             1 => (index, 0, share(all_k_tiles, rank, splits)),
             parts => {
-                let part = index % parts;
-                (index / parts, part, share(all_k_tiles, part * splits + rank, parts * splits))
+                let tiles = tiles_m * tiles_n;
+                let part = index / tiles;
+                (index % tiles, part, share(all_k_tiles, part * splits + rank, parts * splits))
             }
         };
         // The first of this block's tiles of K, and the distance to the next.
         let (first, step) = (part * splits + rank, parts.parts * splits);
         // ANCHOR_END: part
-        let (tiles_m, tiles_n) = (out.m.div_ceil(tile.m as u32), out.n.div_ceil(tile.n as u32));
         let (tile_row, tile_column) = banded(number, tiles_m, tiles_n, band);
         let (row, column) = (tile_row * tile.m as u32, tile_column * tile.n as u32);
 
