@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, persistent, split, v0, v1, v2, v3, v4, v5};
+use crate::matmul::{ceiling, persistent, split, v0, v1, v2, v3, v4, v5, wide};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 use crate::workspace::Workspace;
 
@@ -173,13 +173,15 @@ pub enum Kernel {
     Split,
     /// Blocks that stay, clusters with multicast, an epilogue through TMA stores.
     Persistent,
+    /// The persistent kernel without a producer, for tiles that need its registers.
+    Wide,
     /// The persistent kernel without its loads: a measure of the tensor cores, with a wrong product.
     Ceiling,
 }
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 9] = [
+    pub const ALL: [Kernel; 10] = [
         Kernel::V0,
         Kernel::V1,
         Kernel::V2,
@@ -188,6 +190,7 @@ impl Kernel {
         Kernel::V5,
         Kernel::Split,
         Kernel::Persistent,
+        Kernel::Wide,
         Kernel::Ceiling,
     ];
 
@@ -202,6 +205,7 @@ impl Kernel {
             Kernel::V5 => "v5",
             Kernel::Split => "split",
             Kernel::Persistent => "persistent",
+            Kernel::Wide => "wide",
             Kernel::Ceiling => "ceiling",
         }
     }
@@ -223,6 +227,7 @@ impl Kernel {
             Kernel::Persistent => {
                 "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
             }
+            Kernel::Wide => "the persistent kernel without a producer, whose registers go to tiles of 256 rows",
             Kernel::Ceiling => "the persistent kernel without loads: what the tensor cores allow, and a wrong product",
         }
     }
@@ -240,6 +245,7 @@ impl Kernel {
             Kernel::Persistent | Kernel::Ceiling => {
                 Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
             }
+            Kernel::Wide => Roles { producer_warps: 0, consumer_warpgroups: wide::CONSUMERS },
         }
     }
 
@@ -251,7 +257,12 @@ impl Kernel {
     /// Whether each block walks over many tiles of C, so that the grid is as large as the device and not as
     /// large as C.
     pub const fn is_persistent(self) -> bool {
-        matches!(self, Kernel::Persistent | Kernel::Ceiling)
+        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::Ceiling)
+    }
+
+    /// Whether each stage has an empty barrier: not where all threads of the block meet between stages.
+    pub const fn has_empty_barriers(self) -> bool {
+        !matches!(self, Kernel::V0 | Kernel::V1 | Kernel::V2)
     }
 
     /// Whether a launch says how many clusters share the K of each tile, and passes a workspace for them
@@ -262,7 +273,7 @@ impl Kernel {
 
     /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
     pub const fn stores_by_tma(self) -> bool {
-        matches!(self, Kernel::Persistent | Kernel::Ceiling)
+        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::Ceiling)
     }
 }
 
@@ -377,6 +388,7 @@ impl Config {
             Kernel::V5 => v5::BAND,
             Kernel::Split => split::BAND,
             Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
+            Kernel::Wide => wide::BAND / self.cluster.m,
         }
     }
 
@@ -388,7 +400,7 @@ impl Config {
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
         let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
-        let ring = if self.kernel.roles().producer_warps == 0 { ring.without_empty_barriers() } else { ring };
+        let ring = if self.kernel.has_empty_barriers() { ring } else { ring.without_empty_barriers() };
         let (warpgroups, bytes) = (self.kernel.roles().consumer_warpgroups, self.element.bytes());
         if self.kernel.is_persistent() {
             ring.with_staging(warpgroups, self.tile.m / (64 * warpgroups), bytes, self.tile.n)
@@ -512,6 +524,7 @@ impl Config {
             | Kernel::V5
             | Kernel::Split
             | Kernel::Persistent
+            | Kernel::Wide
             | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
@@ -520,7 +533,10 @@ impl Config {
     /// Whether the configuration can run on compute capability 9.0.
     pub const fn verdict(&self) -> Result<(), Refusal> {
         let accumulators = self.accumulators();
-        let registers = if self.kernel.is_persistent() { persistent::CONSUMER_REGISTERS } else { REGISTERS_PER_THREAD };
+        let registers = match self.kernel {
+            Kernel::Persistent | Kernel::Ceiling => persistent::CONSUMER_REGISTERS,
+            _ => REGISTERS_PER_THREAD,
+        };
         if accumulators + REGISTERS_OVERHEAD > registers {
             return Err(Refusal::Registers { accumulators });
         }
@@ -542,6 +558,7 @@ const COMPILED_SPACES: &[&[&[Config]]] = &[
     v5::COMPILED,
     split::COMPILED,
     persistent::COMPILED,
+    wide::COMPILED,
     ceiling::COMPILED,
 ];
 const REFUSED_SPACES: &[&[&[Config]]] = &[v0::REFUSED, v1::REFUSED, v2::REFUSED, v3::REFUSED, v4::REFUSED, v5::REFUSED];

@@ -73,7 +73,7 @@ impl<const N: usize> Staging<N> {
         Self::with_buffers(STAGING_BUFFERS, base, warpgroup, element_bytes)
     }
 
-    /// As [`Staging::new`], with `count` buffers for each warpgroup, at least two.
+    /// As [`Staging::new`], with `count` buffers for each warpgroup: two, or as many as hold a fragment or several.
     #[inline(always)]
     pub fn with_buffers(count: usize, base: u32, warpgroup: u32, element_bytes: usize) -> Self {
         let buffer_bytes = (SLAB_ROWS * slab_columns(N) * element_bytes) as u32;
@@ -135,6 +135,16 @@ impl<const N: usize> Staging<N> {
                 );
             }
         });
+        if const { !slab_columns(N).is_multiple_of(16) } {
+            // The last octet is alone.
+            let i = 4 * (SLAB + 1) * (columns / 8) - 4;
+            let offset = lane_row as usize * columns * E::BYTES + (columns / 8 - 1) * 16;
+            // SAFETY: as above, with `i` + 3.
+            unsafe {
+                let packed = |j: usize| E::pack(*d.get_unchecked(i + j), *d.get_unchecked(i + j + 1));
+                matrix::store_x2(buffer + swizzle.apply(offset) as u32, [packed(0), packed(2)]);
+            }
+        }
     }
     // ANCHOR_END: write_slab
 
@@ -160,14 +170,16 @@ impl<const N: usize> Staging<N> {
         unsafe {
             let element = |row: u32, column: u32| out.c.add(row as usize * out.ldc as usize + column as usize);
             if out.takes_chunks() && column + columns <= out.n {
-                // Eight elements a lane, and as many rows at once as the warp's lanes cover.
-                let (lanes, at_once) = const { (slab_columns(N) as u32 / 8, 8 * WARP / slab_columns(N)) };
-                let lane_column = lane % lanes * 8;
-                unroll!(GROUP in 0..WARP_ROWS * slab_columns(N) / (8 * WARP) => {
-                    let in_slab = rows + (GROUP * at_once) as u32 + lane / lanes;
-                    let chunk = shared::load_x4(address(in_slab, lane_column));
-                    if row + in_slab < out.m {
-                        element(row + in_slab, column + lane_column).cast::<Chunk>().write(Chunk(chunk));
+                // Eight elements a lane, row after row.
+                let (in_row, in_all) = const { (slab_columns(N) as u32 / 8, (WARP_ROWS * slab_columns(N) / 8) as u32) };
+                unroll!(GROUP in 0..(WARP_ROWS * slab_columns(N)).div_ceil(8 * WARP) => {
+                    let number = (GROUP * WARP) as u32 + lane;
+                    if number < in_all {
+                        let (in_slab, lane_column) = (rows + number / in_row, number % in_row * 8);
+                        let chunk = shared::load_x4(address(in_slab, lane_column));
+                        if row + in_slab < out.m {
+                            element(row + in_slab, column + lane_column).cast::<Chunk>().write(Chunk(chunk));
+                        }
                     }
                 });
             } else {

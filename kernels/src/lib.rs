@@ -22,6 +22,8 @@ pub mod mainloop;
 #[cfg(target_arch = "nvptx64")]
 pub mod meeting;
 #[cfg(target_arch = "nvptx64")]
+pub mod neighbours;
+#[cfg(target_arch = "nvptx64")]
 pub mod pipeline;
 #[cfg(target_arch = "nvptx64")]
 pub mod ptx;

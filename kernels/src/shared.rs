@@ -41,13 +41,18 @@ pub struct RingLayout {
     pub empty_barriers: bool,
 }
 
-/// Columns of the slabs in which a tile of `n` columns goes through a staging buffer: 64 where they
-/// divide it, else 32, else 16.
+/// Columns of the slabs in which a tile of `n` columns, a multiple of 16, goes through a staging buffer: 64 where they
+/// divide it, else 32; else 16, or half of a wide tile.
+///
+/// Half of such a tile is an odd multiple of eight columns, and its rows an odd number of 16-byte chunks. They need no
+/// swizzle: eight rows below each other begin in eight different places of 128 bytes.
 pub const fn slab_columns(n: usize) -> usize {
     if n.is_multiple_of(64) {
         64
     } else if n.is_multiple_of(32) {
         32
+    } else if n > 128 {
+        n / 2
     } else {
         16
     }
@@ -81,13 +86,19 @@ impl RingLayout {
     }
 
     /// The same with staging buffers behind the stages, for `warpgroups` warpgroups that each have `fragments`
-    /// fragments of `n` columns: as many as hold all of that if they fit beside the ring, else
-    /// [`STAGING_BUFFERS`].
+    /// fragments of `n` columns: as many as hold all of that if they fit beside the ring, else as many as hold one
+    /// fragment, else [`STAGING_BUFFERS`].
     pub const fn with_staging(self, warpgroups: usize, fragments: usize, element_bytes: usize, n: usize) -> RingLayout {
-        let slabs = fragments * (n / slab_columns(n));
-        let least = self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n);
-        let whole = self.with_buffers(warpgroups, slabs, element_bytes, n);
-        if slabs > STAGING_BUFFERS && whole.bytes() <= SHARED_LIMIT { whole } else { least }
+        let slabs = n / slab_columns(n);
+        let all = self.with_buffers(warpgroups, fragments * slabs, element_bytes, n);
+        let one = self.with_buffers(warpgroups, slabs, element_bytes, n);
+        if fragments * slabs > STAGING_BUFFERS && all.bytes() <= SHARED_LIMIT {
+            all
+        } else if slabs > STAGING_BUFFERS && one.bytes() <= SHARED_LIMIT {
+            one
+        } else {
+            self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n)
+        }
     }
 
     /// The same with [`STAGING_BUFFERS`] staging buffers for each of `warpgroups` warpgroups whose fragments have `n`

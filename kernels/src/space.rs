@@ -139,9 +139,8 @@ macro_rules! clustered_entries {
         $($crate::space::entry! {
             $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_c", $cm, "x", $cn),
             [a_map = 0, b_map = 1, c_map = 2], out, k, band =>
-            $crate::matmul::persistent::device::matmul::<
+            device::matmul::<
                 $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn,
-                { $crate::catalogue::Kernel::$kernel.loads() },
             >(a_map, b_map, c_map, out, k, band)
         })*
     };

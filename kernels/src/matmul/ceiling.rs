@@ -11,6 +11,38 @@ use crate::space::{clustered_rows, compiled};
 
 pub use super::persistent::{BAND, CONSUMERS};
 
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    use crate::epilogue::Output;
+    use crate::matmul::persistent::device::loading;
+    use crate::ptx::wgmma::Mma;
+
+    /// The persistent kernel that does not load.
+    ///
+    /// # Safety
+    /// As that one.
+    #[inline(always)]
+    pub unsafe fn matmul<
+        E: Mma<N>,
+        const FRAGMENTS: usize,
+        const N: usize,
+        const K: usize,
+        const STAGES: usize,
+        const CM: usize,
+        const CN: usize,
+    >(
+        a_map: u64,
+        b_map: u64,
+        c_map: u64,
+        out: Output,
+        k: u32,
+        band: u32,
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe { loading::<E, FRAGMENTS, N, K, STAGES, CM, CN, false>(a_map, b_map, c_map, out, k, band) }
+    }
+}
+
 compiled! { LARGE, clustered_rows, clustered_entries { [[Ceiling "ceiling"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [4] [[1 x 1]] } }
 
 /// The configurations that are compiled.

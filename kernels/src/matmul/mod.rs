@@ -9,3 +9,4 @@ pub mod v2;
 pub mod v3;
 pub mod v4;
 pub mod v5;
+pub mod wide;

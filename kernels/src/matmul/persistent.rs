@@ -45,12 +45,13 @@ pub const CONSUMER_REGISTERS: usize = 232;
 #[cfg(target_arch = "nvptx64")]
 pub(super) mod device {
     use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
-    use crate::catalogue::{Cluster, Tile, WARP, WARPGROUP};
+    use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging};
     use crate::mainloop::mma_stage;
+    use crate::neighbours::Neighbours;
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
-    use crate::ptx::{barrier, cluster, control, fence, mbarrier, shared, sreg, tma, wgmma};
+    use crate::ptx::{barrier, cluster, control, fence, shared, sreg, wgmma};
     use crate::shared::RingLayout;
     use crate::tile_order::banded;
     use crate::unroll::unroll;
@@ -58,14 +59,39 @@ pub(super) mod device {
     /// The kernel: C = A·Bᵀ. Tiles of C have `CONSUMERS`·`FRAGMENTS`·64 rows and `N` columns.
     ///
     /// `c_map` is the generic address of the tensor map of C, with the catalogue's box and swizzle; it is used
-    /// only where C's rows are aligned for TMA. With `LOADS` false the operands of the first stages stay in
-    /// shared memory and nothing else is loaded: a wrong product at the speed that the tensor cores allow.
+    /// only where C's rows are aligned for TMA.
     ///
     /// # Safety
     /// Launched as the catalogue says: a whole number of clusters, `k` ≥ 1, `band` ≥ 1, and maps and `out` that
     /// describe live memory.
     #[inline(always)]
     pub unsafe fn matmul<
+        E: Mma<N>,
+        const FRAGMENTS: usize,
+        const N: usize,
+        const K: usize,
+        const STAGES: usize,
+        const CM: usize,
+        const CN: usize,
+    >(
+        a_map: u64,
+        b_map: u64,
+        c_map: u64,
+        out: Output,
+        k: u32,
+        band: u32,
+    ) {
+        // SAFETY: as promised by the caller.
+        unsafe { loading::<E, FRAGMENTS, N, K, STAGES, CM, CN, true>(a_map, b_map, c_map, out, k, band) }
+    }
+
+    /// As [`matmul`]. With `LOADS` false the operands of the first stages stay in shared memory and nothing else is
+    /// loaded: a wrong product at the speed that the tensor cores allow.
+    ///
+    /// # Safety
+    /// As [`matmul`].
+    #[inline(always)]
+    pub unsafe fn loading<
         E: Mma<N>,
         const FRAGMENTS: usize,
         const N: usize,
@@ -91,7 +117,7 @@ pub(super) mod device {
                 N,
             )
         };
-        let blocks = const { Cluster { m: CM, n: CN } }.blocks() as u32;
+        let blocks = Neighbours::<CM, CN>::BLOCKS;
         let base = shared::dynamic();
         let ring = Ring::<STAGES>::at(base + layout.barriers() as u32);
         let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
@@ -99,13 +125,12 @@ pub(super) mod device {
 
         // The grid walks over clusters of tiles. A cluster at the edge may hold tiles outside C: they take
         // part, their loads read zeros and their stores write nothing.
-        let rank = if blocks > 1 { cluster::rank() } else { 0 };
-        let (rank_m, rank_n) = (rank % CM as u32, rank / CM as u32);
+        let neighbours = Neighbours::<CM, CN>::here();
         let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
         let clusters = clusters_m * clusters_n;
         let corner = |index: u32| {
             let (m, n) = banded(index, clusters_m, clusters_n, band);
-            ((m * CM as u32 + rank_m) * tile.m as u32, (n * CN as u32 + rank_n) * tile.n as u32)
+            ((m * CM as u32 + neighbours.row) * tile.m as u32, (n * CN as u32 + neighbours.column) * tile.n as u32)
         };
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
@@ -120,7 +145,7 @@ pub(super) mod device {
             // consumers release it to all of them.
             // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
             // barrier below.
-            unsafe { ring.init((CONSUMERS * (CM + CN - 1)) as u32) };
+            unsafe { ring.init(CONSUMERS as u32 * Neighbours::<CM, CN>::WRITERS) };
             fence::mbarrier_init();
         }
         // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
@@ -130,22 +155,11 @@ pub(super) mod device {
         control::wait_for_prerequisites();
 
         if thread >= (CONSUMERS * WARPGROUP) as u32 {
-            // SAFETY: the producer warpgroup walks the ring as the consumers do; the bytes announced are those
-            // that land in this block's stage, the parts that others multicast included.
+            // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages
+            // have been released for.
             unsafe {
                 control::give_registers::<{ PRODUCER_REGISTERS as u32 }>();
                 if thread < (CONSUMERS * WARPGROUP + WARP) as u32 && control::elect() {
-                    let same_row = {
-                        let mut mask = 0u16;
-                        unroll!(J in 0..CN => { mask |= 1 << (J * CM); });
-                        mask << rank_m
-                    };
-                    let same_column = ((1u16 << CM) - 1) << (rank_n * CM as u32);
-                    // This block's part of the tiles that it shares.
-                    let a_part = const { CONSUMERS * FRAGMENTS * 64 / CN } as u32;
-                    let b_part = const { N / CM } as u32;
-                    let row_bytes = const { K * E::BYTES } as u32;
-
                     // ANCHOR: producer
                     let mut producer = ring.producer();
                     let mut filled = 0;
@@ -157,23 +171,8 @@ pub(super) mod device {
                                 break;
                             }
                             let stage = producer.acquire();
-                            let full = ring.full(stage);
-                            let column_k = (k_tile * tile.k as u32) as i32;
-                            mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
-                            if CN > 1 {
-                                let a = a_of(stage) + rank_n * a_part * row_bytes;
-                                let row = row + rank_n * a_part;
-                                tma::load_2d_multicast(a, a_map, column_k, row as i32, full, same_row);
-                            } else {
-                                tma::load_2d(a_of(stage), a_map, column_k, row as i32, full);
-                            }
-                            if CM > 1 {
-                                let b = b_of(stage) + rank_m * b_part * row_bytes;
-                                let column = column + rank_m * b_part;
-                                tma::load_2d_multicast(b, b_map, column_k, column as i32, full, same_column);
-                            } else {
-                                tma::load_2d(b_of(stage), b_map, column_k, column as i32, full);
-                            }
+                            let (addresses, k) = ([a_of(stage), b_of(stage)], k_tile * tile.k as u32);
+                            neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), (row, column), k);
                             producer.advance();
                             filled += 1;
                         }
@@ -190,23 +189,13 @@ pub(super) mod device {
             let in_group = thread % WARPGROUP as u32;
             // This warpgroup's share of the tile's rows.
             let share = warpgroup * (FRAGMENTS * 64) as u32;
-            // ANCHOR: release
-            // Thread i of the warpgroup releases to block i of the cluster, if that block writes here.
-            let releases = in_group < blocks && (in_group % CM as u32 == rank_m || in_group / CM as u32 == rank_n);
+            let releases = neighbours.releases(in_group);
             let release = |stage: u32| {
                 if LOADS && releases {
-                    // SAFETY: the peer's barrier is initialised, counts this arrival, and its block does not
-                    // exit before the cluster's barrier at the end.
-                    unsafe {
-                        if blocks > 1 {
-                            mbarrier::arrive_remote(cluster::map_shared(ring.empty(stage), in_group));
-                        } else {
-                            mbarrier::arrive(ring.empty(stage));
-                        }
-                    }
+                    // SAFETY: the MMAs that read the stage have finished; blocks of a cluster exit together.
+                    unsafe { neighbours.release(ring.empty(stage), in_group) };
                 }
             };
-            // ANCHOR_END: release
             let mut staging =
                 Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
             let through_tma = out.takes_tma();
@@ -271,8 +260,9 @@ compiled! { N128, clustered_rows, clustered_entries { [[Persistent "persistent"]
 // Widths between, one of which often fits a C to a whole number of turns.
 compiled! { N64, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [6] [[1 x 1]] } }
 compiled! { N96, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [6] [[1 x 1]] } }
+compiled! { N144, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 144]] [64] [5] [[1 x 1]] } }
 compiled! { N160, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 160]] [64] [5] [[1 x 1] [2 x 1]] } }
 compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1] [2 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, N192, N128, N64, N96, N160, N224];
+pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, N192, N128, N64, N96, N144, N160, N224];

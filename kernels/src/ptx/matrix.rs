@@ -19,6 +19,21 @@ pub unsafe fn store_x4(row: u32, matrices: [u32; 4]) {
     }
 }
 
+/// `stmatrix.sync.aligned.m8n8.x2.shared.b16 [row], {r0, r1};` — as [`store_x4`] two matrices. Lanes 0 to 15 give the
+/// addresses.
+///
+/// # Safety
+/// As [`store_x4`].
+#[inline(always)]
+pub unsafe fn store_x2(row: u32, matrices: [u32; 2]) {
+    let [r0, r1] = matrices;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("stmatrix.sync.aligned.m8n8.x2.shared.b16 [{0}], {{{1}, {2}}};",
+            in(reg32) row, in(reg32) r0, in(reg32) r1, options(nostack));
+    }
+}
+
 /// `ldmatrix.sync.aligned.m8n8.x4.shared.b16 {r0, r1, r2, r3}, [row];` — loads four 8×8 matrices, with lanes
 /// and registers as in [`store_x4`].
 ///
@@ -36,8 +51,8 @@ pub unsafe fn load_x4(row: u32) -> [u32; 4] {
     [r0, r1, r2, r3]
 }
 
-/// `stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [row], {r0, r1};` — as [`store_x4`] two matrices, each transposed:
-/// what a lane's register holds of row `l / 4` goes to column `l / 4`. Lanes 0 to 15 give the addresses.
+/// `stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [row], {r0, r1};` — as [`store_x2`], each matrix transposed:
+/// what a lane's register holds of row `l / 4` goes to column `l / 4`.
 ///
 /// # Safety
 /// As [`store_x4`].

@@ -1,0 +1,122 @@
+//! What the blocks of a cluster of tiles do for each other: load parts of the tiles that they share, and release
+//! the stages that others write to.
+//!
+//! Block `r` of a cluster of `CM`×`CN` tiles computes tile (r mod `CM`, r / `CM`) of it. Blocks of the same column share
+//! their tile of B: each loads a part of it and multicasts it to all of them. Likewise for rows and A.
+
+use crate::catalogue::Tile;
+use crate::ptx::wgmma::MmaElement;
+use crate::ptx::{cluster, mbarrier, tma};
+use crate::unroll::unroll;
+
+/// This block's place in its cluster.
+#[derive(Clone, Copy)]
+pub struct Neighbours<const CM: usize, const CN: usize> {
+    /// Its tile's row in the cluster.
+    pub row: u32,
+    /// Its tile's column in the cluster.
+    pub column: u32,
+}
+
+impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
+    /// Blocks of the cluster.
+    pub const BLOCKS: u32 = (CM * CN) as u32;
+    /// Blocks that write to a block's stages, itself among them.
+    pub const WRITERS: u32 = (CM + CN - 1) as u32;
+
+    /// This block's.
+    #[inline(always)]
+    pub fn here() -> Self {
+        let rank = if Self::BLOCKS > 1 { cluster::rank() } else { 0 };
+        Neighbours { row: rank % CM as u32, column: rank / CM as u32 }
+    }
+
+    /// Loads this block's parts of the tiles of a stage, for all blocks that share them. `maps` are the tensor maps of
+    /// A and B, `stage` the shared addresses of their tiles; `full` completes once all bytes of both tiles have
+    /// arrived here, whoever loads them. `row`, `column` and `k` say where in C, and in K, the tile begins.
+    ///
+    /// # Safety
+    /// One thread calls it for a stage that nobody reads, in this block or in those that it writes to; the maps are
+    /// valid and have the boxes that the catalogue says.
+    #[inline(always)]
+    // ANCHOR: load
+    pub unsafe fn load<E: MmaElement>(
+        &self,
+        tile: Tile,
+        maps: [u64; 2],
+        stage: [u32; 2],
+        full: u32,
+        (row, column): (u32, u32),
+        k: u32,
+    ) {
+        let [a_map, b_map] = maps;
+        let [a, b] = stage;
+        let row_bytes = (tile.k * E::BYTES) as u32;
+        let k = k as i32;
+        // SAFETY: as promised by the caller; the bytes announced are those that land in this block's stage, the parts
+        // that others multicast included.
+        unsafe {
+            mbarrier::arrive_expect_tx(full, (tile.m + tile.n) as u32 * row_bytes);
+            if CN > 1 {
+                let part = (tile.m / CN) as u32 * self.column;
+                tma::load_2d_multicast(a + part * row_bytes, a_map, k, (row + part) as i32, full, self.same_row());
+            } else {
+                tma::load_2d(a, a_map, k, row as i32, full);
+            }
+            if CM > 1 {
+                let part = (tile.n / CM) as u32 * self.row;
+                tma::load_2d_multicast(
+                    b + part * row_bytes,
+                    b_map,
+                    k,
+                    (column + part) as i32,
+                    full,
+                    self.same_column(),
+                );
+            } else {
+                tma::load_2d(b, b_map, k, column as i32, full);
+            }
+        }
+    }
+    // ANCHOR_END: load
+
+    /// The blocks of this block's row, one bit each.
+    #[inline(always)]
+    fn same_row(&self) -> u16 {
+        let mut mask = 0u16;
+        unroll!(J in 0..CN => { mask |= 1 << (J * CM); });
+        mask << self.row
+    }
+
+    /// The blocks of this block's column, one bit each.
+    #[inline(always)]
+    fn same_column(&self) -> u16 {
+        ((1u16 << CM) - 1) << (self.column * CM as u32)
+    }
+
+    /// Whether thread `thread` of a warpgroup is one of those that release its stages: thread i does so for block i of
+    /// the cluster, if that block writes here.
+    #[inline(always)]
+    pub fn releases(&self, thread: u32) -> bool {
+        thread < Self::BLOCKS && (thread % CM as u32 == self.row || thread / CM as u32 == self.column)
+    }
+
+    /// Releases a stage of this block, whose empty barrier is `empty`, to block `thread` of the cluster.
+    ///
+    /// # Safety
+    /// [`Neighbours::releases`] is true for this thread, whose warpgroup has read the stage; that block's barrier is
+    /// initialised, counts this arrival, and its block does not exit before the cluster's barrier at the end.
+    #[inline(always)]
+    // ANCHOR: release
+    pub unsafe fn release(&self, empty: u32, thread: u32) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if Self::BLOCKS > 1 {
+                mbarrier::arrive_remote(cluster::map_shared(empty, thread));
+            } else {
+                mbarrier::arrive(empty);
+            }
+        }
+    }
+    // ANCHOR_END: release
+}
