@@ -17,13 +17,12 @@ import numpy as np
 from scipy.optimize import least_squares, minimize
 
 DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
-ENTRY = re.compile(r"(split|persistent)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
+ENTRY = re.compile(r"(split|persistent|wide)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
 
 # Not fitted: of the device, of the kernels' shared memory, and estimates of how clusters meet.
 CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
-SHARED_LIMIT = 227 * 1024
 PARTIALS = 64.0  # bytes a clock and multiprocessor
 PARTIALS_ALL = 3.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
@@ -42,7 +41,6 @@ PARAMETERS = [
     ("SCATTER", 0.03, 0.0, 0.2),  # share of the time for C, a doubling of the band
     ("EPILOGUE", 1.9, 0.0, 5.0),  # for 128x256
     ("SLAB", 0.4, 0.0, 2.0),  # share of the epilogue
-    ("AT_ONCE", 0.3, 0.0, 0.9),  # share of the epilogue
     ("EXPOSED", 0.6, 0.0, 1.0),  # share of the epilogue
     ("REDUCTION", 2.6, 0.0, 5.0),
     ("CLUSTER", 0.6, 0.0, 3.0),
@@ -59,8 +57,8 @@ def read(path):
         for name, us in shape["microseconds"].items():
             kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
             numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
-            rows.append([index, shape["m"], shape["n"], shape["k"], us, kernel == "split", *map(float, numbers)])
-    columns = "shape m n k us split tile_m tile_n stages cluster_m cluster_n splits parts band".split()
+            rows.append([index, shape["m"], shape["n"], shape["k"], us, kernel == "split", kernel == "wide", *map(float, numbers)])
+    columns = "shape m n k us split wide tile_m tile_n stages cluster_m cluster_n splits parts band".split()
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
@@ -71,16 +69,7 @@ def mma(r):
 
 
 def slab_columns(stored):
-    return np.select([stored % 64 == 0, stored % 32 == 0], [64, 32], 16)
-
-
-def whole_tile_staged(r):
-    """Whether the staging buffers of a persistent kernel hold all of its tile, as `RingLayout::with_staging` has it."""
-    slab = slab_columns(r["tile_n"])
-    slabs = r["tile_m"] // 128 * (r["tile_n"] // slab)
-    ring = r["stages"] * ((r["tile_m"] + r["tile_n"]) * 128 + 16)
-    fits = ring + 2 * slabs * 64 * slab * 2 <= SHARED_LIMIT
-    return (r["split"] == 0) & (fits | (slabs <= 2))
+    return np.select([stored % 64 == 0, stored % 32 == 0, stored > 128], [64, 32, stored // 2], 16)
 
 
 def resident_blocks(r):
@@ -130,9 +119,9 @@ def predict(values, r):
 
     slab = slab_columns(mma_columns // r["splits"])
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
-    tile *= np.where(whole_tile_staged(r), 1 - p["AT_ONCE"], 1)
     fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
-    epilogue = tile * np.where(split, turns / r["splits"], 1 + p["EXPOSED"] * (turns - 1))
+    exposed = np.where(r["wide"] == 1, 1, p["EXPOSED"])
+    epilogue = tile * np.where(split, turns / r["splits"], 1 + exposed * (turns - 1))
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
     last, everyone = partials / r["splits"] / (PARTIALS * CLOCK), 2 * tiles * partials / (PARTIALS_ALL * 1e6)

@@ -38,39 +38,37 @@ use crate::problem::leading_dimension_unit;
 // ANCHOR: constants
 mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
-    pub const LAUNCH: f64 = 0.200;
+    pub const LAUNCH: f64 = 0.201;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.414;
+    pub const FILL: f64 = 1.395;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.057;
+    pub const NARROW: f64 = 0.047;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 88.927;
+    pub const L2: f64 = 91.083;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.551;
+    pub const UNALIGNED: f64 = 0.422;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.619;
+    pub const SHARPNESS: f64 = 1.493;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.253;
+    pub const LATENCY: f64 = 1.266;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.962;
+    pub const LATENCY_LOADED: f64 = 1.065;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.001;
+    pub const SCATTER: f64 = 0.030;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.159;
+    pub const EPILOGUE: f64 = 1.485;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.458;
-    /// Share by which an epilogue is shorter that stores the whole tile at once.
-    pub const AT_ONCE: f64 = 0.531;
+    pub const SLAB: f64 = 0.425;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.711;
+    pub const EXPOSED: f64 = 0.637;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 1.717;
+    pub const REDUCTION: f64 = 2.201;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
-    pub const CLUSTER: f64 = 2.998;
+    pub const CLUSTER: f64 = 2.607;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 3.549;
+    pub const GLOBAL_MEETING: f64 = 3.005;
 
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;
@@ -190,9 +188,8 @@ fn rows_fill_lines(element: Element, k: usize) -> bool {
         .is_multiple_of(128 / (leading_dimension_unit(element) * element.bytes()))
 }
 
-/// The model's time for C = A·Bᵀ of M×N×K with `config` (of [`Kernel::Split`] or [`Kernel::Persistent`]; of others it
-/// knows nothing), `band` rows of tiles, or of clusters of them, in a band, and `parts` clusters that share each tile.
-/// Sizes of 0 count as 1.
+/// The model's time for C = A·Bᵀ of M×N×K with `config` (of one of [`KERNELS`]; of others it knows nothing), `band` rows
+/// of tiles, or of clusters of them, in a band, and `parts` clusters that share each tile. Sizes of 0 count as 1.
 pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) -> Prediction {
     use constants::*;
 
@@ -243,15 +240,12 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let step = busy.max(latency);
 
     let slab = slab_columns(tile.mma_columns() / splits);
-    let whole = persistent && {
-        let roles = config.kernel.roles();
-        config.layout().staging_buffers * slab * 64 * roles.consumer_warpgroups >= tile.m * tile.n
-    };
-    let store = EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0)
-        * (1.0 + SLAB * (64.0 / slab as f64 - 1.0))
-        * if whole { 1.0 - AT_ONCE } else { 1.0 };
+    let store =
+        EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));
     let (fills, stores, meeting) = if persistent {
-        (1.0, 1.0 + EXPOSED * (turns - 1.0), if cluster == Cluster::ONE { 0.0 } else { CLUSTER })
+        // Without a producer nothing is loaded meanwhile.
+        let exposed = if config.kernel == Kernel::Wide { 1.0 } else { EXPOSED };
+        (1.0, 1.0 + exposed * (turns - 1.0), if cluster == Cluster::ONE { 0.0 } else { CLUSTER })
     } else {
         ((turns / resident).ceil(), turns / splits as f64, REDUCTION * (splits as f64).log2())
     };
@@ -306,11 +300,9 @@ pub struct Candidate {
 }
 
 /// The kernels that the model knows.
-pub const KERNELS: [Kernel; 2] = [Kernel::Split, Kernel::Persistent];
+pub const KERNELS: [Kernel; 3] = [Kernel::Split, Kernel::Persistent, Kernel::Wide];
 
-/// Rows of a band, and of one for a C of many tiles, which may be better where K is short.
-const BANDS: [u32; 2] = [16, 8];
-/// Tiles from which the second is looked at.
+/// Tiles from which bands of half as many rows as usual are looked at too, which may be better where K is short.
 const MANY_TILES: usize = 300;
 
 /// Everything that the model has to choose from: the compiled configurations of `kernel`, or of all [`KERNELS`],
@@ -326,10 +318,15 @@ fn candidates(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> im
     COMPILED.iter().filter(wanted).flat_map(move |config| {
         let [m, n, _] = sizes;
         let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n));
-        let bands = if tiles > MANY_TILES { &BANDS[..] } else { &BANDS[..1] };
+        let band = config.band() as u32;
+        let halves = if tiles > MANY_TILES { 2 } else { 1 };
         let candidate =
-            move |(&band, parts)| Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
-        bands.iter().flat_map(move |band| parts(config, sizes).map(move |parts| (band, parts))).map(candidate)
+            move |(band, parts)| Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
+        [band, band / 2]
+            .into_iter()
+            .take(halves)
+            .flat_map(move |band| parts(config, sizes).map(move |parts| (band, parts)))
+            .map(candidate)
     })
 }
 
@@ -431,7 +428,7 @@ mod tests {
 
     #[test]
     fn what_bounds_follows_the_form_of_the_product() {
-        let bound = |sizes| choose(Element::F16, None, sizes).unwrap().candidate.prediction.bound();
+        let bound = |sizes| ranked(Element::F16, None, sizes)[0].prediction.bound();
         assert_eq!(bound([8192; 3]), Bound::TensorCores);
         assert_eq!(bound([1, 28672, 8192]), Bound::Dram);
         assert_eq!(bound([128; 3]), Bound::Fixed);

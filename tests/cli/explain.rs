@@ -67,7 +67,7 @@ fn measurements_and_tuning_that_overrule_the_model_are_named() {
 #[test]
 fn one_kernel_can_be_asked_about() {
     let folder = Folder::new();
-    for kernel in ["split", "persistent"] {
+    for kernel in ["split", "persistent", "wide"] {
         let json = folder.run(&format!("explain 777 --kernel {kernel} --cache none.json --json")).succeeded().json();
         assert!(json["model"].as_array().unwrap().iter().all(|row| row["entry"].as_str().unwrap().starts_with(kernel)));
         assert!(json["choice"]["entry"].as_str().unwrap().starts_with(kernel));
@@ -94,6 +94,6 @@ fn what_cannot_be_explained_is_refused() {
     folder.run("explain 12x12").failed(2, &["12x12", "MxNxK"]);
     folder.run("explain").failed(2, &["MxNxK"]);
     folder.run("explain 64 --type f64").failed(2, &["f64", "f16, bf16"]);
-    folder.run("explain 64 --cache none.json --kernel v3").failed(2, &["v3", "split and persistent"]);
+    folder.run("explain 64 --cache none.json --kernel v3").failed(2, &["v3", "split, persistent and wide"]);
     folder.run("explain 64x0x64 --cache none.json").failed(2, &["64×0×64"]);
 }

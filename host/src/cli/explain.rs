@@ -17,7 +17,7 @@ use super::said;
 
 /// Say which configuration is launched for a shape, and why.
 ///
-/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split and persistent, unless
+/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, persistent and wide, unless
 /// a measurement is known to contradict it. This prints the choice, what its time is made of, and the runners-up.
 /// Times are the model's, of one H200.
 #[derive(Args)]
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sizes = [m, n, k];
     let Some(Pick { candidate, exception }) = model::choose(arguments.element, arguments.kernel, sizes) else {
         let value = arguments.kernel.map_or("", Kernel::name).to_owned();
-        return Err(Error::Syntax { value, rule: "the cost model knows the kernels split and persistent" }.into());
+        return Err(Error::Syntax { value, rule: "the cost model knows the kernels split, persistent and wide" }.into());
     };
     let best = model::ranked(arguments.element, arguments.kernel, sizes);
     let explanation = Explanation {
