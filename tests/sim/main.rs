@@ -11,3 +11,4 @@ mod ladder_faults;
 mod parts_faults;
 mod plant;
 mod problem;
+mod wide_faults;
