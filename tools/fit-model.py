@@ -33,6 +33,7 @@ PARAMETERS = [
     ("FILL", 1.3, 0.0, 4.0),
     ("NARROW", 0.05, 0.0, 1.0),  # share of an MMA's time
     ("L2", 110.0, 20.0, 250.0),  # bytes a clock and multiprocessor
+    ("SHORT_RING", 0.1, 0.0, 0.6),  # share of the L2's time and of the latency
     ("UNALIGNED", 0.6, 0.0, 4.0),  # share of the L2's time
     ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
     ("LATENCY", 0.6, 0.1, 20.0),
@@ -102,10 +103,11 @@ def predict(values, r):
     width = np.maximum(mma_columns, 64)
     tensor = mma_rows / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
     unaligned = ceil(r["k"], 8) * 16 % 128 != 0
+    merged = np.where((r["stages"] <= 3) & ~unaligned, 1 - p["SHORT_RING"], 1)
     whole = (r["tile_m"] + r["tile_n"]) * 128
     shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * (1 + p["UNALIGNED"])
     b_bytes = r["n"] * r["k"] * 2
-    l2 = np.where(unaligned, shared_out, whole) / p["L2"] / CLOCK
+    l2 = merged * np.where(unaligned, shared_out, whole) / p["L2"] / CLOCK
     busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
 
     rows = ceil(r["m"], r["tile_m"] * r["cluster_m"])
@@ -115,7 +117,7 @@ def predict(values, r):
     dram = (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
     load = dram / (dram + turns * steps * busy)
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
-    step = np.maximum(busy, (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
+    step = np.maximum(busy, merged * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
 
     slab = slab_columns(mma_columns // r["splits"])
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))

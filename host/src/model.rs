@@ -38,37 +38,40 @@ use crate::problem::leading_dimension_unit;
 // ANCHOR: constants
 mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
-    pub const LAUNCH: f64 = 0.201;
+    pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.395;
+    pub const FILL: f64 = 1.364;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.047;
+    pub const NARROW: f64 = 0.041;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 91.083;
+    pub const L2: f64 = 99.631;
+    /// Share of that time, and of the latency below, which up to three stages save where rows fill lines: blocks with a
+    /// short ring stay together, so that more of their requests are merged.
+    pub const SHORT_RING: f64 = 0.104;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.422;
+    pub const UNALIGNED: f64 = 0.448;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.493;
+    pub const SHARPNESS: f64 = 1.401;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.266;
+    pub const LATENCY: f64 = 1.270;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 1.065;
+    pub const LATENCY_LOADED: f64 = 1.077;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.030;
+    pub const SCATTER: f64 = 0.001;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.485;
+    pub const EPILOGUE: f64 = 1.926;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.425;
+    pub const SLAB: f64 = 0.328;
     /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.637;
+    pub const EXPOSED: f64 = 0.518;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.201;
+    pub const REDUCTION: f64 = 2.260;
     /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
-    pub const CLUSTER: f64 = 2.607;
+    pub const CLUSTER: f64 = 2.154;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 3.005;
+    pub const GLOBAL_MEETING: f64 = 2.979;
 
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;
@@ -215,13 +218,15 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     // Neighbours' requests for the same line are merged, which makes multicast no better, but not where rows
     // straddle lines.
     let row_bytes = tile.k as f64 * bytes;
-    let loaded = if rows_fill_lines(config.element, k) {
+    let aligned = rows_fill_lines(config.element, k);
+    let merged = if aligned && stages <= 3 { 1.0 - SHORT_RING } else { 1.0 };
+    let loaded = if aligned {
         (tile.m + tile.n) as f64 * row_bytes
     } else {
         let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
         (a_box + b_box) as f64 * row_bytes * (1.0 + UNALIGNED)
     };
-    let l2 = loaded / L2 * clock;
+    let l2 = merged * loaded / L2 * clock;
     let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
 
     let [m, n, k] = [m, n, k].map(|size| size as f64);
@@ -236,7 +241,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let load = dram / (dram + turns * steps * busy);
     // The stage that is being multiplied is not on its way.
     let in_flight = (stages - 1).max(1) as f64 * turns.min(resident);
-    let latency = (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
+    let latency = merged * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
     let step = busy.max(latency);
 
     let slab = slab_columns(tile.mma_columns() / splits);
