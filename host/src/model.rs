@@ -64,11 +64,11 @@ mod constants {
     pub const EPILOGUE: f64 = 1.926;
     /// Share by which an epilogue in half as wide slabs takes longer.
     pub const SLAB: f64 = 0.328;
-    /// Share of the epilogue that a persistent kernel does not hide behind its next tile.
+    /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
     pub const EXPOSED: f64 = 0.518;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
     pub const REDUCTION: f64 = 2.260;
-    /// Microseconds that a cluster of several tiles costs; at the most that the fit allows.
+    /// Microseconds that a cluster of several tiles costs.
     pub const CLUSTER: f64 = 2.154;
     /// Microseconds that clusters take to meet through global memory.
     pub const GLOBAL_MEETING: f64 = 2.979;
