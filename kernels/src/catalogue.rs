@@ -644,4 +644,19 @@ mod tests {
             assert_eq!(config.grid(1, 1, 132), cluster, "{}", config.entry);
         }
     }
+
+    /// Eight lanes of `stmatrix` write 16 bytes each, to eight rows below each other: at once, if these lie in different
+    /// places of 128 bytes.
+    #[test]
+    fn slabs_are_written_without_bank_conflicts() {
+        for config in COMPILED.iter().filter(|config| config.kernel.stores_by_tma()) {
+            let row_bytes = config.c_box()[0] * config.element.bytes();
+            assert_eq!(config.tile.n * config.element.bytes() % row_bytes, 0, "{}", config.entry);
+            for chunk in 0..row_bytes / 16 {
+                let place = |row: usize| config.c_swizzle().apply(row * row_bytes + chunk * 16) / 16 % 8;
+                let places = (0..8).fold(0u8, |places, row| places | 1 << place(row));
+                assert_eq!(places, 0xff, "{}: chunk {chunk} of its rows", config.entry);
+            }
+        }
+    }
 }
