@@ -3,7 +3,7 @@
 //! What changes from the persistent kernel:
 //!
 //! - There is no producer. A block has two warpgroups and nothing else, so that a thread may have 255 registers, of which
-//!   up to 192 hold accumulators. With a producer warpgroup beside them ptxas spills what is above 128.
+//!   up to 192 hold accumulators. With a producer warpgroup beside them ptxas spilled what is above 128 (see the worklog).
 //! - One thread of the first warpgroup loads. Whenever its warpgroup has released a stage, it waits until all others have,
 //!   and fills it with what is as many stages further as the ring has; the tensor cores are busy with the next stage
 //!   meanwhile.
