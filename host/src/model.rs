@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn what_bounds_follows_the_form_of_the_product() {
-        let bound = |sizes| ranked(Element::F16, None, sizes)[0].prediction.bound();
+        let bound = |sizes| choose(Element::F16, None, sizes).unwrap().candidate.prediction.bound();
         assert_eq!(bound([8192; 3]), Bound::TensorCores);
         assert_eq!(bound([1, 28672, 8192]), Bound::Dram);
         assert_eq!(bound([128; 3]), Bound::Fixed);
