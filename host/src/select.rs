@@ -173,6 +173,7 @@ const DEFAULTS: &[Default] = &[
     line(When::Always, Kernel::V5, [128, 256, 64], 3, Cluster::ONE),
     line(When::Always, Kernel::Persistent, [128, 128, 64], 6, Cluster::ONE),
     line(When::Always, Kernel::Wide, [256, 192, 64], 3, Cluster::ONE),
+    line(When::Always, Kernel::PingPong, [128, 176, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
 ];
 

@@ -46,7 +46,7 @@ pub const CONSUMER_REGISTERS: usize = 232;
 pub(super) mod device {
     use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
     use crate::catalogue::{Tile, WARP, WARPGROUP};
-    use crate::epilogue::{Output, Staging};
+    use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
     use crate::neighbours::Neighbours;
     use crate::pipeline::Ring;
@@ -243,8 +243,8 @@ pub(super) mod device {
                 });
                 index += step;
             }
-            staging.finish();
         }
+        finish_stores();
         // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
         if blocks > 1 {
             // SAFETY: all threads of the cluster come here.
