@@ -17,7 +17,10 @@ import numpy as np
 from scipy.optimize import least_squares, minimize
 
 DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
-ENTRY = re.compile(r"(split|persistent|wide)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
+ENTRY = re.compile(r"(split|persistent|wide|pingpong)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
+
+# Kernels that differ in more than their numbers.
+KERNELS = ["split", "wide", "pingpong"]
 
 # Not fitted: of the device, of the kernels' shared memory, and estimates of how clusters meet.
 CLOCK = 1755.0  # MHz
@@ -58,8 +61,8 @@ def read(path):
         for name, us in shape["microseconds"].items():
             kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
             numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
-            rows.append([index, shape["m"], shape["n"], shape["k"], us, kernel == "split", kernel == "wide", *map(float, numbers)])
-    columns = "shape m n k us split wide tile_m tile_n stages cluster_m cluster_n splits parts band".split()
+            rows.append([index, shape["m"], shape["n"], shape["k"], us, *(kernel == name for name in KERNELS), *map(float, numbers)])
+    columns = "shape m n k us split wide pingpong tile_m tile_n stages cluster_m cluster_n splits parts band".split()
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
@@ -122,7 +125,7 @@ def predict(values, r):
     slab = slab_columns(mma_columns // r["splits"])
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
     fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
-    exposed = np.where(r["wide"] == 1, 1, p["EXPOSED"])
+    exposed = np.select([r["wide"] == 1, r["pingpong"] == 1], [1, 0], p["EXPOSED"])
     epilogue = tile * np.where(split, turns / r["splits"], 1 + exposed * (turns - 1))
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4

@@ -248,8 +248,13 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let store =
         EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));
     let (fills, stores, meeting) = if persistent {
-        // Without a producer nothing is loaded meanwhile.
-        let exposed = if config.kernel == Kernel::Wide { 1.0 } else { EXPOSED };
+        let exposed = match config.kernel {
+            // Without a producer nothing is loaded meanwhile.
+            Kernel::Wide => 1.0,
+            // The other warpgroup multiplies meanwhile.
+            Kernel::PingPong => 0.0,
+            _ => EXPOSED,
+        };
         (1.0, 1.0 + exposed * (turns - 1.0), if cluster == Cluster::ONE { 0.0 } else { CLUSTER })
     } else {
         ((turns / resident).ceil(), turns / splits as f64, REDUCTION * (splits as f64).log2())
@@ -305,7 +310,7 @@ pub struct Candidate {
 }
 
 /// The kernels that the model knows.
-pub const KERNELS: [Kernel; 3] = [Kernel::Split, Kernel::Persistent, Kernel::Wide];
+pub const KERNELS: [Kernel; 4] = [Kernel::Split, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
 
 /// Tiles from which bands of half as many rows as usual are looked at too, which may be better where K is short.
 const MANY_TILES: usize = 300;

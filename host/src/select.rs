@@ -173,6 +173,7 @@ const DEFAULTS: &[Default] = &[
     line(When::Always, Kernel::V5, [128, 256, 64], 3, Cluster::ONE),
     line(When::Always, Kernel::Persistent, [128, 128, 64], 6, Cluster::ONE),
     line(When::Always, Kernel::Wide, [256, 192, 64], 3, Cluster::ONE),
+    line(When::Always, Kernel::PingPong, [128, 192, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::Ceiling, [128, 256, 64], 4, Cluster::ONE),
 ];
 
@@ -404,7 +405,9 @@ mod tests {
     #[test]
     fn the_model_chooses_where_no_more_than_a_kernel_is_named() {
         for sizes in [[1797, 10, 64], [64, 8192, 8192], [8192; 3]] {
-            for kernel in [None, Some(Kernel::Split), Some(Kernel::Persistent), Some(Kernel::Wide)] {
+            for kernel in
+                [None, Some(Kernel::Split), Some(Kernel::Persistent), Some(Kernel::Wide), Some(Kernel::PingPong)]
+            {
                 for element in Kind::ALL {
                     let pick = model::choose(element, kernel, sizes).unwrap().candidate;
                     let selected = select(element, sizes, &Request { kernel, ..Request::default() }).unwrap();

@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, persistent, split, v0, v1, v2, v3, v4, v5, wide};
+use crate::matmul::{ceiling, persistent, pingpong, split, v0, v1, v2, v3, v4, v5, wide};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 use crate::workspace::Workspace;
 
@@ -175,13 +175,15 @@ pub enum Kernel {
     Persistent,
     /// The persistent kernel without a producer, for tiles that need its registers.
     Wide,
+    /// The persistent kernel with a tile for each warpgroup, which take turns at the tensor cores.
+    PingPong,
     /// The persistent kernel without its loads: a measure of the tensor cores, with a wrong product.
     Ceiling,
 }
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 10] = [
+    pub const ALL: [Kernel; 11] = [
         Kernel::V0,
         Kernel::V1,
         Kernel::V2,
@@ -191,6 +193,7 @@ impl Kernel {
         Kernel::Split,
         Kernel::Persistent,
         Kernel::Wide,
+        Kernel::PingPong,
         Kernel::Ceiling,
     ];
 
@@ -206,6 +209,7 @@ impl Kernel {
             Kernel::Split => "split",
             Kernel::Persistent => "persistent",
             Kernel::Wide => "wide",
+            Kernel::PingPong => "pingpong",
             Kernel::Ceiling => "ceiling",
         }
     }
@@ -228,6 +232,9 @@ impl Kernel {
                 "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
             }
             Kernel::Wide => "the persistent kernel without a producer, whose registers go to tiles of 256 rows",
+            Kernel::PingPong => {
+                "the persistent kernel with a tile for each warpgroup, which take turns at the tensor cores"
+            }
             Kernel::Ceiling => "the persistent kernel without loads: what the tensor cores allow, and a wrong product",
         }
     }
@@ -246,6 +253,7 @@ impl Kernel {
                 Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
             }
             Kernel::Wide => Roles { producer_warps: 0, consumer_warpgroups: wide::CONSUMERS },
+            Kernel::PingPong => Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: pingpong::TURNS },
         }
     }
 
@@ -257,7 +265,15 @@ impl Kernel {
     /// Whether each block walks over many tiles of C, so that the grid is as large as the device and not as
     /// large as C.
     pub const fn is_persistent(self) -> bool {
-        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::Ceiling)
+        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::PingPong | Kernel::Ceiling)
+    }
+
+    /// Warpgroups that share the rows of a tile: all that compute, but for [`Kernel::PingPong`].
+    pub const fn tile_warpgroups(self) -> usize {
+        match self {
+            Kernel::PingPong => pingpong::CONSUMERS,
+            _ => self.roles().consumer_warpgroups,
+        }
     }
 
     /// Whether each stage has an empty barrier: not where all threads of the block meet between stages.
@@ -273,7 +289,7 @@ impl Kernel {
 
     /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
     pub const fn stores_by_tma(self) -> bool {
-        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::Ceiling)
+        matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::PingPong | Kernel::Ceiling)
     }
 }
 
@@ -389,12 +405,13 @@ impl Config {
             Kernel::Split => split::BAND,
             Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
             Kernel::Wide => wide::BAND / self.cluster.m,
+            Kernel::PingPong => pingpong::BAND / self.cluster.m,
         }
     }
 
     /// Accumulator registers (f32) of each consumer thread.
     pub const fn accumulators(&self) -> usize {
-        self.tile.m * self.tile.n / self.kernel.roles().consumer_threads()
+        self.tile.m * self.tile.n / (self.kernel.tile_warpgroups() * WARPGROUP)
     }
 
     /// Where the ring lies in shared memory.
@@ -403,7 +420,7 @@ impl Config {
         let ring = if self.kernel.has_empty_barriers() { ring } else { ring.without_empty_barriers() };
         let (warpgroups, bytes) = (self.kernel.roles().consumer_warpgroups, self.element.bytes());
         if self.kernel.is_persistent() {
-            ring.with_staging(warpgroups, self.tile.m / (64 * warpgroups), bytes, self.tile.n)
+            ring.with_staging(warpgroups, self.tile.m / (64 * self.kernel.tile_warpgroups()), bytes, self.tile.n)
         } else {
             ring.with_exchange(self.tile, self.splits).with_overlaid_staging(
                 warpgroups,
@@ -514,7 +531,7 @@ impl Config {
     /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring. v0 has HMMA
     /// instead, one for each 8 columns of 16 rows.
     pub const fn mma_count(&self) -> usize {
-        let fragments = self.tile.mma_rows() / self.kernel.roles().consumer_warpgroups / 64;
+        let fragments = self.tile.mma_rows() / self.kernel.tile_warpgroups() / 64;
         let copies = match self.kernel {
             Kernel::V0 => self.tile.n / 8,
             Kernel::V3 => self.stages,
@@ -525,6 +542,7 @@ impl Config {
             | Kernel::Split
             | Kernel::Persistent
             | Kernel::Wide
+            | Kernel::PingPong
             | Kernel::Ceiling => 1,
         };
         fragments * (self.tile.k / self.element.mma_k()) * copies
@@ -534,7 +552,7 @@ impl Config {
     pub const fn verdict(&self) -> Result<(), Refusal> {
         let accumulators = self.accumulators();
         let registers = match self.kernel {
-            Kernel::Persistent | Kernel::Ceiling => persistent::CONSUMER_REGISTERS,
+            Kernel::Persistent | Kernel::PingPong | Kernel::Ceiling => persistent::CONSUMER_REGISTERS,
             _ => REGISTERS_PER_THREAD,
         };
         if accumulators + REGISTERS_OVERHEAD > registers {
@@ -559,6 +577,7 @@ const COMPILED_SPACES: &[&[&[Config]]] = &[
     split::COMPILED,
     persistent::COMPILED,
     wide::COMPILED,
+    pingpong::COMPILED,
     ceiling::COMPILED,
 ];
 const REFUSED_SPACES: &[&[&[Config]]] = &[v0::REFUSED, v1::REFUSED, v2::REFUSED, v3::REFUSED, v4::REFUSED, v5::REFUSED];

@@ -49,6 +49,16 @@ impl Output {
     }
 }
 
+/// Waits until this thread's stores by TMA are done; the block must not exit before.
+///
+/// All threads call it behind the join of their roles, those that have stored nothing too. Behind the consumers' loop over
+/// tiles, in their branch, it makes ptxas 13.0.88 forget the registers that `setmaxnreg` has given: what is above 128
+/// accumulators spills.
+#[inline(always)]
+pub fn finish_stores() {
+    tma::wait::<0>();
+}
+
 /// The staging buffers of one warpgroup for tiles of `N` columns.
 ///
 /// A slab of 64 rows and [`slab_columns`] columns is written into one of them, with the swizzle of its
@@ -221,7 +231,7 @@ impl<const N: usize> Staging<N> {
     }
     // ANCHOR_END: store
 
-    /// As [`Staging::store`], by TMA, and returns before the stores are done: [`Staging::finish`] waits for them.
+    /// As [`Staging::store`], by TMA, and returns before the stores are done: [`finish_stores`] waits for them.
     ///
     /// Where the buffers hold the whole fragment, all of it is written before TMA is told, once, to read it; else
     /// one slab after the other.
@@ -267,12 +277,6 @@ impl<const N: usize> Staging<N> {
         });
     }
     // ANCHOR_END: store_by_tma
-
-    /// Waits until this thread's stores by TMA are done; the block must not exit before.
-    #[inline(always)]
-    pub fn finish(self) {
-        tma::wait::<0>();
-    }
 
     /// As [`Staging::store`], the fragment being one of Cᵀ: its row 0 goes to column `column` of C and its column 0 to
     /// row `row`.

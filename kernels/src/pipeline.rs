@@ -171,4 +171,12 @@ impl<const STAGES: usize> Consumer<STAGES> {
     pub fn advance(&mut self) {
         self.place.advance();
     }
+
+    /// Goes on by `stages` stages, which another consumer takes.
+    #[inline(always)]
+    pub fn skip(&mut self, stages: u32) {
+        let place = self.place.stage + stages;
+        self.place.stage = place % STAGES as u32;
+        self.place.parity ^= place / STAGES as u32 % 2;
+    }
 }

@@ -11,4 +11,5 @@ mod ladder_faults;
 mod parts_faults;
 mod plant;
 mod problem;
+mod turn_faults;
 mod wide_faults;

@@ -17,9 +17,9 @@ use super::said;
 
 /// Say which configuration is launched for a shape, and why.
 ///
-/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, persistent and wide, unless
-/// a measurement is known to contradict it. This prints the choice, what its time is made of, and the runners-up.
-/// Times are the model's, of one H200.
+/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, persistent, wide and
+/// pingpong, unless a measurement is known to contradict it. This prints the choice, what its time is made of, and the
+/// runners-up. Times are the model's, of one H200.
 #[derive(Args)]
 pub struct Arguments {
     /// The shape, as MxNxK, or one number for a square product
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Element type
     #[arg(long = "type", value_name = "f16|bf16", default_value = "f16", value_parser = |text: &str| said(parse_element(text)))]
     element: catalogue::Element,
-    /// Choose among the configurations of this kernel: split or persistent [default: both]
+    /// Choose among the configurations of this kernel only: one that the model knows [default: all of them]
     #[arg(long, value_name = "NAME", value_parser = |text: &str| said(parse_kernel(text)))]
     kernel: Option<Kernel>,
     /// How many of the model's best to show
@@ -106,7 +106,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sizes = [m, n, k];
     let Some(Pick { candidate, exception }) = model::choose(arguments.element, arguments.kernel, sizes) else {
         let value = arguments.kernel.map_or("", Kernel::name).to_owned();
-        return Err(Error::Syntax { value, rule: "the cost model knows the kernels split, persistent and wide" }.into());
+        return Err(Error::Syntax {
+            value,
+            rule: "the cost model knows the kernels split, persistent, wide and pingpong",
+        }
+        .into());
     };
     let best = model::ranked(arguments.element, arguments.kernel, sizes);
     let explanation = Explanation {

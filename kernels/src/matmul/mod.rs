@@ -2,6 +2,7 @@
 
 pub mod ceiling;
 pub mod persistent;
+pub mod pingpong;
 pub mod split;
 pub mod v0;
 pub mod v1;

@@ -46,7 +46,7 @@ pub const CONSUMER_REGISTERS: usize = 232;
 pub(super) mod device {
     use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
     use crate::catalogue::{Tile, WARP, WARPGROUP};
-    use crate::epilogue::{Output, Staging};
+    use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
     use crate::neighbours::Neighbours;
     use crate::pipeline::Ring;
@@ -243,8 +243,8 @@ pub(super) mod device {
                 });
                 index += step;
             }
-            staging.finish();
         }
+        finish_stores();
         // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
         if blocks > 1 {
             // SAFETY: all threads of the cluster come here.
@@ -258,7 +258,7 @@ compiled! { SHALLOW, clustered_rows, clustered_entries { [[Persistent "persisten
 compiled! { N192, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 compiled! { N128, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [6] [[1 x 1] [2 x 1] [1 x 2]] } }
 // Widths between, one of which often fits a C to a whole number of turns.
-compiled! { N64, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [6] [[1 x 1]] } }
+compiled! { N64, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [6] [[1 x 1] [1 x 2]] } }
 compiled! { N96, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 96]] [64] [6] [[1 x 1]] } }
 compiled! { N144, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 144]] [64] [5] [[1 x 1]] } }
 compiled! { N160, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 160]] [64] [5] [[1 x 1] [2 x 1]] } }

@@ -37,7 +37,7 @@ pub const BAND: usize = 8;
 mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
-    use crate::epilogue::{Output, Staging};
+    use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
     use crate::neighbours::Neighbours;
     use crate::pipeline::Ring;
@@ -213,7 +213,7 @@ mod device {
             });
             index += step;
         }
-        staging.finish();
+        finish_stores();
         // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
         if blocks > 1 {
             // SAFETY: all threads of the cluster come here.

@@ -28,6 +28,17 @@ pub unsafe fn sync_named<const ID: u32, const THREADS: u32>() {
     unsafe { asm!("bar.sync {0}, {1};", const ID, const THREADS, options(nostack)) }
 }
 
+/// `bar.arrive ID, THREADS;` — counts at named barrier `ID` as [`sync_named`] does, and does not wait.
+///
+/// # Safety
+/// As [`sync_named`], where some of the threads arrive and others synchronise.
+#[inline(always)]
+pub unsafe fn arrive_named<const ID: u32, const THREADS: u32>() {
+    const { assert!(ID > 0 && ID < 16 && THREADS.is_multiple_of(32)) }
+    // SAFETY: the caller promises that others wait; the instruction touches no operand.
+    unsafe { asm!("bar.arrive {0}, {1};", const ID, const THREADS, options(nostack)) }
+}
+
 /// `bar.warp.sync 0xffffffff;` — waits for the other lanes of the warp, and orders their ordinary memory
 /// accesses.
 ///
