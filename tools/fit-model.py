@@ -17,17 +17,17 @@ import numpy as np
 from scipy.optimize import least_squares, minimize
 
 DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
-ENTRY = re.compile(r"(split|persistent|wide|pingpong)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
+ENTRY = re.compile(r"(split|parts|persistent|wide|pingpong)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
 
 # Kernels that differ in more than their numbers.
-KERNELS = ["split", "wide", "pingpong"]
+KERNELS = ["split", "parts", "wide", "pingpong"]
 
 # Not fitted: of the device, of the kernels' shared memory, and estimates of how clusters meet.
 CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
 PARTIALS = 64.0  # bytes a clock and multiprocessor
-PARTIALS_ALL = 3.0  # terabytes a second
+PARTIALS_ALL = 7.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
 
 # Name, first guess, lower and upper bound. Microseconds unless said otherwise.
@@ -62,7 +62,7 @@ def read(path):
             kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
             numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
             rows.append([index, shape["m"], shape["n"], shape["k"], us, *(kernel == name for name in KERNELS), *map(float, numbers)])
-    columns = "shape m n k us split wide pingpong tile_m tile_n stages cluster_m cluster_n splits parts band".split()
+    columns = "shape m n k us split parts_kernel wide pingpong tile_m tile_n stages cluster_m cluster_n splits parts band".split()
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
@@ -93,7 +93,7 @@ def resident_blocks(r):
 def predict(values, r):
     """Microseconds for each row: `Prediction::of` in host/src/model.rs."""
     p = dict(zip(NAMES, values))
-    split = r["split"] == 1
+    split, parts_kernel = r["split"] == 1, r["parts_kernel"] == 1
     ceil = lambda a, b: np.ceil(a / b)
     blocks = r["cluster_m"] * r["cluster_n"] * r["splits"]
     at_once = np.select([blocks == size for size in CLUSTERS_AT_ONCE], list(CLUSTERS_AT_ONCE.values()))
@@ -108,9 +108,9 @@ def predict(values, r):
     unaligned = ceil(r["k"], 8) * 16 % 128 != 0
     merged = np.where((r["stages"] <= 3) & ~unaligned, 1 - p["SHORT_RING"], 1)
     whole = (r["tile_m"] + r["tile_n"]) * 128
-    shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * (1 + p["UNALIGNED"])
+    shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * np.where(unaligned, 1 + p["UNALIGNED"], 1)
     b_bytes = r["n"] * r["k"] * 2
-    l2 = merged * np.where(unaligned, shared_out, whole) / p["L2"] / CLOCK
+    l2 = merged * np.where(unaligned | parts_kernel, shared_out, whole) / p["L2"] / CLOCK
     busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
 
     rows = ceil(r["m"], r["tile_m"] * r["cluster_m"])
@@ -124,13 +124,15 @@ def predict(values, r):
 
     slab = slab_columns(mma_columns // r["splits"])
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
-    fill = p["FILL"] * np.where(split, ceil(turns, resident), 1)
+    fill = p["FILL"] * np.where(split | parts_kernel, ceil(turns, resident), 1)
     exposed = np.select([r["wide"] == 1, r["pingpong"] == 1], [1, 0], p["EXPOSED"])
-    epilogue = tile * np.where(split, turns / r["splits"], 1 + exposed * (turns - 1))
+    epilogue = tile * np.where(split | parts_kernel, turns / r["splits"], 1 + exposed * (turns - 1))
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
-    last, everyone = partials / r["splits"] / (PARTIALS * CLOCK), 2 * tiles * partials / (PARTIALS_ALL * 1e6)
-    meet += np.where(r["parts"] > 1, p["GLOBAL_MEETING"] + last + everyone, 0)
+    octets = mma_rows // 64 // np.where(parts_kernel, 2, 1) * mma_columns // r["splits"] // 8
+    share = partials / r["splits"] / np.minimum(np.minimum(r["parts"], octets), 32) / (PARTIALS * CLOCK)
+    everyone = 2 * tiles * r["cluster_m"] * r["cluster_n"] * partials / (PARTIALS_ALL * 1e6)
+    meet += np.where(r["parts"] > 1, p["GLOBAL_MEETING"] + share + everyone, 0)
     on_chip = turns * steps * step + fill + epilogue + meet
     return p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25
 

@@ -29,6 +29,7 @@ mod measured;
 
 use kernels::catalogue::{COMPILED, Cluster, Config, Element, Kernel};
 use kernels::shared::slab_columns;
+use kernels::workspace;
 
 pub use exceptions::{EXCEPTIONS, Exception};
 
@@ -75,9 +76,9 @@ mod constants {
 
     /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
     pub const PARTIALS: f64 = 64.0;
-    /// Terabytes a second at which all multiprocessors together write partial sums, and read them: an estimate, not
-    /// fitted.
-    pub const PARTIALS_ALL: f64 = 3.0;
+    /// Terabytes a second at which all multiprocessors together write partial sums, and read them: by clocks read in the
+    /// kernel, and not fitted.
+    pub const PARTIALS_ALL: f64 = 7.0;
 
     /// Clock in MHz: that of an H200 at work on large products.
     pub const CLOCK: f64 = 1755.0;
@@ -215,16 +216,16 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let width = tile.mma_columns().max(64) as f64;
     let mmas = (tile.mma_rows() / 64 * tile.k / config.element.mma_k()) as f64;
     let tensor = mmas * width / 2.0 * (1.0 + NARROW * (256.0 / width - 1.0)) * clock;
-    // Neighbours' requests for the same line are merged, which makes multicast no better, but not where rows
-    // straddle lines.
+    // Neighbours' requests for the same line are merged, which makes multicast no better; but not where rows straddle
+    // lines, nor where most of those who run at once have another K.
     let row_bytes = tile.k as f64 * bytes;
     let aligned = rows_fill_lines(config.element, k);
     let merged = if aligned && stages <= 3 { 1.0 - SHORT_RING } else { 1.0 };
-    let loaded = if aligned {
+    let loaded = if aligned && config.kernel != Kernel::Parts {
         (tile.m + tile.n) as f64 * row_bytes
     } else {
         let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
-        (a_box + b_box) as f64 * row_bytes * (1.0 + UNALIGNED)
+        (a_box + b_box) as f64 * row_bytes * (1.0 + if aligned { 0.0 } else { UNALIGNED })
     };
     let l2 = merged * loaded / L2 * clock;
     let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
@@ -247,6 +248,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let slab = slab_columns(tile.mma_columns() / splits);
     let store =
         EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));
+    let neighbours = if cluster == Cluster::ONE { 0.0 } else { CLUSTER };
     let (fills, stores, meeting) = if persistent {
         let exposed = match config.kernel {
             // Without a producer nothing is loaded meanwhile.
@@ -255,9 +257,9 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
             Kernel::PingPong => 0.0,
             _ => EXPOSED,
         };
-        (1.0, 1.0 + exposed * (turns - 1.0), if cluster == Cluster::ONE { 0.0 } else { CLUSTER })
+        (1.0, 1.0 + exposed * (turns - 1.0), neighbours)
     } else {
-        ((turns / resident).ceil(), turns / splits as f64, REDUCTION * (splits as f64).log2())
+        ((turns / resident).ceil(), turns / splits as f64, neighbours + REDUCTION * (splits as f64).log2())
     };
     let meeting = meeting + if parts > 1 { global_meeting(config, tiles, f64::from(parts)) } else { 0.0 };
     let (launch, fill, epilogue, meeting) =
@@ -286,14 +288,18 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
 }
 
 /// Microseconds that `parts` clusters of `config` take to add up each of `tiles` tiles through global memory: to meet;
-/// for whoever is last, to read the partial sums of a slice; and for all of them, to go through the L2 and back.
+/// for each of those who have a share, to read it; and for all of them, to go through the L2 and back.
 fn global_meeting(config: &Config, tiles: f64, parts: f64) -> f64 {
     use constants::*;
 
-    let tile_bytes = (config.tile.m * config.tile.n * size_of::<f32>()) as f64;
-    let last = parts * tile_bytes / config.splits as f64 / (PARTIALS * CLOCK);
+    let Config { tile, splits, .. } = *config;
+    let tiles = tiles * config.cluster.blocks() as f64;
+    let tile_bytes = (tile.m * tile.n * size_of::<f32>()) as f64;
+    let octets = tile.mma_rows() / 64 / config.kernel.tile_warpgroups() * tile.mma_columns() / splits / 8;
+    let sharers = f64::from(workspace::shares(parts as u32, octets as u32));
+    let share = parts * tile_bytes / splits as f64 / sharers / (PARTIALS * CLOCK);
     let all = 2.0 * tiles * parts * tile_bytes / (PARTIALS_ALL * 1e6);
-    GLOBAL_MEETING + last + all
+    GLOBAL_MEETING + share + all
 }
 
 /// A configuration with a band, and what the model says of it.
@@ -310,7 +316,7 @@ pub struct Candidate {
 }
 
 /// The kernels that the model knows.
-pub const KERNELS: [Kernel; 4] = [Kernel::Split, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
+pub const KERNELS: [Kernel; 5] = [Kernel::Split, Kernel::Parts, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
 
 /// Tiles from which bands of half as many rows as usual are looked at too, which may be better where K is short.
 const MANY_TILES: usize = 300;
@@ -346,7 +352,8 @@ const LEAST_STEPS: usize = 4;
 /// How many clusters may share a tile of `config`, for a product of M×N×K: one; and where the tiles take no more than
 /// half of the device, as many as take one turn and have enough K each, and half as many.
 pub fn parts(config: &Config, [m, n, k]: [usize; 3]) -> impl Iterator<Item = u32> + use<> {
-    let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n)).max(1);
+    let Config { tile, cluster, .. } = *config;
+    let tiles = m.div_ceil(tile.m * cluster.m).saturating_mul(n.div_ceil(tile.n * cluster.n)).max(1);
     let at_once = clusters_at_once(config.cluster_blocks()) * config.min_blocks();
     let by_k = k.div_ceil(config.tile.k) / (config.splits * LEAST_STEPS);
     let most = if config.kernel.takes_parts() { (at_once / tiles).min(by_k) as u32 } else { 1 };

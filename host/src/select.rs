@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use kernels::catalogue::{COMPILED, Cluster, Config, Element as Kind, Kernel, REFUSED, Tile};
+use kernels::workspace::MOST_PARTS;
 
 use crate::error::{Error, Result};
 use crate::model;
@@ -167,6 +168,7 @@ const DEFAULTS: &[Default] = &[
     line(When::Always, Kernel::V1, [128, 128, 64], 1, Cluster::ONE),
     line(When::Always, Kernel::V2, [128, 128, 64], 2, Cluster::ONE),
     line(When::Always, Kernel::Split, [128, 128, 64], 3, Cluster::ONE),
+    line(When::Always, Kernel::Parts, [128, 128, 64], 6, Cluster { m: 2, n: 1 }),
     line(When::Columns(64), Kernel::V4, [128, 64, 64], 4, Cluster::ONE),
     line(When::Always, Kernel::V4, [128, 192, 64], 4, Cluster::ONE),
     line(When::Columns(64), Kernel::V5, [128, 64, 64], 4, Cluster::ONE),
@@ -238,7 +240,7 @@ pub fn select(element: Kind, sizes: [usize; 3], request: &Request) -> Result<Sel
 /// # Errors
 /// [`Error::Parts`] when they cannot.
 pub fn check_parts(kernel: Kernel, parts: u32) -> Result<()> {
-    if parts == 1 || (parts > 1 && kernel.takes_parts()) {
+    if parts == 1 || ((2..=MOST_PARTS).contains(&parts) && kernel.takes_parts()) {
         return Ok(());
     }
     Err(Error::Parts { kernel: Some(kernel.name()), parts })
@@ -405,9 +407,7 @@ mod tests {
     #[test]
     fn the_model_chooses_where_no_more_than_a_kernel_is_named() {
         for sizes in [[1797, 10, 64], [64, 8192, 8192], [8192; 3]] {
-            for kernel in
-                [None, Some(Kernel::Split), Some(Kernel::Persistent), Some(Kernel::Wide), Some(Kernel::PingPong)]
-            {
+            for kernel in std::iter::once(None).chain(model::KERNELS.map(Some)) {
                 for element in Kind::ALL {
                     let pick = model::choose(element, kernel, sizes).unwrap().candidate;
                     let selected = select(element, sizes, &Request { kernel, ..Request::default() }).unwrap();
@@ -440,7 +440,9 @@ mod tests {
             assert_eq!((selected.config.kernel, selected.parts), (Kernel::Split, 7));
         }
         assert_eq!(parts(Some("v3"), 1).unwrap().parts, 1);
-        for (kernel, number) in [(Some("v3"), 2), (Some("persistent"), 7), (Some("split"), 0), (None, 0)] {
+        for (kernel, number) in
+            [(Some("v3"), 2), (Some("persistent"), 7), (Some("split"), 0), (None, 0), (Some("split"), 65536)]
+        {
             let error = parts(kernel, number).unwrap_err();
             assert!(matches!(error, Error::Parts { .. }), "{error}");
             assert!(error.to_string().contains(&number.to_string()), "{error}");

@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, persistent, pingpong, split, v0, v1, v2, v3, v4, v5, wide};
+use crate::matmul::{ceiling, parts, persistent, pingpong, split, v0, v1, v2, v3, v4, v5, wide};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 use crate::workspace::Workspace;
 
@@ -171,6 +171,8 @@ pub enum Kernel {
     V5,
     /// A cluster of blocks shares the K of each tile.
     Split,
+    /// Neighbouring tiles a cluster, and the K of each shared by clusters.
+    Parts,
     /// Blocks that stay, clusters with multicast, an epilogue through TMA stores.
     Persistent,
     /// The persistent kernel without a producer, for tiles that need its registers.
@@ -183,7 +185,7 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 11] = [
+    pub const ALL: [Kernel; 12] = [
         Kernel::V0,
         Kernel::V1,
         Kernel::V2,
@@ -191,6 +193,7 @@ impl Kernel {
         Kernel::V4,
         Kernel::V5,
         Kernel::Split,
+        Kernel::Parts,
         Kernel::Persistent,
         Kernel::Wide,
         Kernel::PingPong,
@@ -207,6 +210,7 @@ impl Kernel {
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
             Kernel::Split => "split",
+            Kernel::Parts => "parts",
             Kernel::Persistent => "persistent",
             Kernel::Wide => "wide",
             Kernel::PingPong => "pingpong",
@@ -228,6 +232,9 @@ impl Kernel {
             }
             Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
             Kernel::Split => "v4 with the K of a tile shared by a cluster of blocks, for a C of few tiles",
+            Kernel::Parts => {
+                "v5 with multicast in clusters, and the K of a tile shared by clusters, for a C of few tiles"
+            }
             Kernel::Persistent => {
                 "v5 with blocks that walk over tiles, clusters with multicast, and a TMA-store epilogue"
             }
@@ -249,6 +256,7 @@ impl Kernel {
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
             Kernel::Split => Roles { producer_warps: 1, consumer_warpgroups: split::CONSUMERS },
+            Kernel::Parts => Roles { producer_warps: 1, consumer_warpgroups: parts::CONSUMERS },
             Kernel::Persistent | Kernel::Ceiling => {
                 Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
             }
@@ -284,7 +292,7 @@ impl Kernel {
     /// Whether a launch says how many clusters share the K of each tile, and passes a workspace for them
     /// ([`crate::workspace`]).
     pub const fn takes_parts(self) -> bool {
-        matches!(self, Kernel::Split)
+        matches!(self, Kernel::Split | Kernel::Parts)
     }
 
     /// Whether the epilogue stores C by TMA, so that a launch passes a tensor map of C too.
@@ -403,6 +411,7 @@ impl Config {
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
             Kernel::Split => split::BAND,
+            Kernel::Parts => parts::BAND / self.cluster.m,
             Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
             Kernel::Wide => wide::BAND / self.cluster.m,
             Kernel::PingPong => pingpong::BAND / self.cluster.m,
@@ -465,7 +474,9 @@ impl Config {
 
     /// What a launch for C of `m`×`n` needs of global memory where `parts` clusters share each tile.
     pub const fn workspace(&self, m: usize, n: usize, parts: u32) -> Workspace {
-        Workspace::new(self.blocks(m, n) / self.splits as u64, self.tile, self.splits, parts)
+        // A slice is what a warpgroup has of the tile once the blocks of a cluster have added up.
+        let slices = self.splits * self.kernel.tile_warpgroups();
+        Workspace::new(self.blocks(m, n) / self.splits as u64, self.tile, slices, parts)
     }
 
     /// The swizzle of both operands' tiles.
@@ -540,6 +551,7 @@ impl Config {
             | Kernel::V4
             | Kernel::V5
             | Kernel::Split
+            | Kernel::Parts
             | Kernel::Persistent
             | Kernel::Wide
             | Kernel::PingPong
@@ -575,6 +587,7 @@ const COMPILED_SPACES: &[&[&[Config]]] = &[
     v4::COMPILED,
     v5::COMPILED,
     split::COMPILED,
+    parts::COMPILED,
     persistent::COMPILED,
     wide::COMPILED,
     pingpong::COMPILED,

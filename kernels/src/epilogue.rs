@@ -39,6 +39,12 @@ impl Output {
         (self.c as u64 | (self.ldc * 2)) & 15 == 0
     }
 
+    /// Whether all rows of C are pairs of elements at multiples of four bytes.
+    #[inline(always)]
+    fn takes_pairs(&self) -> bool {
+        (self.c as u64 | (self.ldc * 2)) & 3 == 0 && self.n.is_multiple_of(2)
+    }
+
     /// Whether TMA can write C: it starts, and its rows start and end, at multiples of 16 bytes.
     ///
     /// The end matters because a store writes whole 16-byte chunks: with 130 columns and rows 136 apart,
@@ -46,6 +52,42 @@ impl Output {
     #[inline(always)]
     pub fn takes_tma(&self) -> bool {
         self.takes_chunks() && self.n.is_multiple_of(8)
+    }
+}
+
+/// Stores an octet of columns of a warp's 16 rows of D: of `d`, as a wgmma orders four accumulators, rounded to the
+/// element type. Element (0, 0) goes to row `row`, column `column` of C; where `TRANSPOSED`, columns of D are rows
+/// of C. What lies outside C is not stored.
+///
+/// # Safety
+/// All lanes of the warp call it together, and nobody else writes these elements of C.
+#[inline(always)]
+pub unsafe fn store_octet<E: MmaElement, const TRANSPOSED: bool>(out: &Output, row: u32, column: u32, d: [f32; 4]) {
+    let lane = sreg::thread() % WARP as u32;
+    let (in_rows, in_columns) = (lane / 4, lane % 4 * 2);
+    let element = |row: u32, column: u32| out.c.wrapping_add(row as usize * out.ldc as usize + column as usize);
+    let store = |row: u32, column: u32, value: u32| {
+        if row < out.m && column < out.n {
+            // SAFETY: an element of C, which nobody else writes.
+            unsafe { element(row, column).write(value as u16) };
+        }
+    };
+    let [d0, d1, d2, d3] = d;
+    for (in_rows, low, high) in [(in_rows, d0, d1), (in_rows + 8, d2, d3)] {
+        let pair = E::pack(low, high);
+        if TRANSPOSED {
+            store(row + in_columns, column + in_rows, pair);
+            store(row + in_columns + 1, column + in_rows, pair >> 16);
+            continue;
+        }
+        let (row, column) = (row + in_rows, column + in_columns);
+        if !out.takes_pairs() {
+            store(row, column, pair);
+            store(row, column + 1, pair >> 16);
+        } else if row < out.m && column < out.n {
+            // SAFETY: two elements of C, since it has an even number of columns, at a multiple of four bytes.
+            unsafe { element(row, column).cast::<u32>().write(pair) };
+        }
     }
 }
 

@@ -31,6 +31,12 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
         Neighbours { row: rank % CM as u32, column: rank / CM as u32 }
     }
 
+    /// The rank of this block in its cluster.
+    #[inline(always)]
+    pub fn number(&self) -> u32 {
+        self.row + CM as u32 * self.column
+    }
+
     /// Loads this block's parts of the tiles of a stage, for all blocks that share them. `maps` are the tensor maps of
     /// A and B, `stage` the shared addresses of their tiles; `full` completes once all bytes of both tiles have
     /// arrived here, whoever loads them. `row`, `column` and `k` say where in C, and in K, the tile begins.

@@ -168,7 +168,7 @@ macro_rules! split_entries {
         $k:literal] $stages:literal] $splits:literal])*) => {
         $($crate::space::entry! {
             $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_k", $splits),
-            [a_map = 0, b_map = 1], out, k, band, parts: u32, counters: *mut u32, partials: *mut f32 =>
+            [a_map = 0, b_map = 1], out, k, band, parts: u32, meetings: *mut u64, partials: *mut f32 =>
             device::matmul::<
                 $crate::ptx::wgmma::$element,
                 { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.mma_rows() / (64 * CONSUMERS) },
@@ -176,9 +176,26 @@ macro_rules! split_entries {
                 { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.mma_columns() / $splits },
                 $k, $stages, $splits,
                 { $crate::catalogue::Tile { m: $m, n: $n, k: $k }.is_swapped() },
-            >(a_map, b_map, out, k, band, $crate::meeting::Parts { parts, counters, partials })
+            >(a_map, b_map, out, k, band, $crate::meeting::Parts { parts, meetings, partials })
         })*
     };
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use split_entries;
+
+/// As [`clustered_entries`], for a kernel that takes no map of C, but the clusters that share a tile and their workspace.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! parted_entries {
+    ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal] [$cm:literal x $cn:literal]])*) => {
+        $($crate::space::entry! {
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_c", $cm, "x", $cn),
+            [a_map = 0, b_map = 1], out, k, band, parts: u32, meetings: *mut u64, partials: *mut f32 =>
+            device::matmul::<
+                $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn,
+            >(a_map, b_map, out, k, band, $crate::meeting::Parts { parts, meetings, partials })
+        })*
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use parted_entries;

@@ -60,8 +60,8 @@ pub struct Prepared {
 pub struct Results {
     /// C.
     pub c: BufferId,
-    /// The counters of the workspace, where there is one.
-    pub counters: Option<BufferId>,
+    /// The meetings in the workspace, where there is one.
+    pub meetings: Option<BufferId>,
 }
 
 /// Why a product was not computed.
@@ -183,20 +183,20 @@ impl Product<'_> {
             Argument::U64(self.ldc as u64),
             Argument::U32(config.band() as u32),
         ]);
-        let mut counters = None;
+        let mut meetings = None;
         if config.kernel.takes_parts() {
-            let [mut counters_at, mut partials_at] = [0; 2];
+            let [mut meetings_at, mut partials_at] = [0; 2];
             if self.parts > 1 {
                 let workspace = config.workspace(self.m, self.n, self.parts);
-                let zeros = vec![0; workspace.counters as usize * 4];
-                let buffer = memory.insert("counters", &zeros, Access::ReadWrite);
+                let zeros = vec![0; workspace.meetings as usize * 8];
+                let buffer = memory.insert("meetings", &zeros, Access::ReadWrite);
                 // Not a number, as f32.
                 let poison = vec![0xff; workspace.partial_bytes as usize];
                 let partials = memory.insert("partials", &poison, Access::ReadWrite);
-                [counters_at, partials_at] = [buffer, partials].map(|buffer| memory.address(buffer));
-                counters = Some(buffer);
+                [meetings_at, partials_at] = [buffer, partials].map(|buffer| memory.address(buffer));
+                meetings = Some(buffer);
             }
-            arguments.extend([Argument::U32(self.parts), Argument::U64(counters_at), Argument::U64(partials_at)]);
+            arguments.extend([Argument::U32(self.parts), Argument::U64(meetings_at), Argument::U64(partials_at)]);
         }
         let launch = Launch {
             grid: [self.blocks(config) as u32, 1, 1],
@@ -205,12 +205,14 @@ impl Product<'_> {
             shared_bytes: config.shared_bytes() as u32,
             arguments,
         };
-        Prepared { memory, launch, results: Results { c, counters } }
+        Prepared { memory, launch, results: Results { c, meetings } }
     }
 
     /// The options of [`options`], for this product.
     pub fn options(&self, config: &Config) -> Options {
-        Options { blocks_talk: self.parts > 1, ..options(config) }
+        let blocks = self.multiprocessors * config.min_blocks();
+        let resident_clusters = (blocks / config.cluster_blocks()).max(1);
+        Options { blocks_talk: self.parts > 1, resident_clusters, ..options(config) }
     }
 
     /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
@@ -319,7 +321,7 @@ impl Results {
     /// C after a run, as [`gemm`] returns it.
     ///
     /// # Errors
-    /// A finding, if elements outside C were stored to, or the counters are not as they were.
+    /// A finding, if elements outside C were stored to, or the meetings are not as they were.
     fn read(
         &self,
         program: &Program,
@@ -327,11 +329,11 @@ impl Results {
         memory: &Memory,
         schedule: &Schedule,
     ) -> Result<Vec<u16>, Box<Finding>> {
-        if let Some(counters) = self.counters {
-            let bytes = memory.bytes(counters);
+        if let Some(meetings) = self.meetings {
+            let bytes = memory.bytes(meetings);
             if let Some(i) = bytes.iter().position(|&byte| byte != 0) {
                 let message =
-                    format!("counter {} of the workspace is not zero at the end: the next launch needs it so", i / 4);
+                    format!("meeting {} of the workspace is not zero at the end: the next launch needs it so", i / 8);
                 return Err(wrong(program, schedule, Kind::WrongResult, message));
             }
         }

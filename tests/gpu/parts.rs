@@ -14,7 +14,13 @@ pub fn tests() -> Vec<Test> {
             for_element!(config.element, right(gpu, config))
         }));
     }
-    for entry in ["split_f16_128x128x64_s3_k8", "split_f16_64x256x64_s5_k1", "split_bf16_64x64x64_s6_k2"] {
+    for entry in [
+        "split_f16_128x128x64_s3_k8",
+        "split_f16_64x256x64_s5_k1",
+        "split_bf16_64x64x64_s6_k2",
+        "parts_f16_128x128x64_s6_c2x1",
+        "parts_bf16_128x64x64_s9_c1x2",
+    ] {
         let config = by_entry(entry).expect("it is compiled");
         tests.push(test(format!("parts_again::{entry}"), move |gpu| for_element!(config.element, again(gpu, config))));
         tests.push(test(format!("parts_on_streams::{entry}"), move |gpu| {

@@ -124,6 +124,8 @@ fn dense_products_of_clusters_that_share_tiles() {
         ("split_f16_64x256x64_s5_k1", [70, 300, 700]),
         ("split_f16_16x64x64_s10_k2", [17, 70, 1400]),
         ("split_bf16_32x192x64_s8_k1", [40, 200, 900]),
+        ("parts_f16_128x128x64_s6_c2x2", [150, 270, 1400]),
+        ("parts_bf16_128x64x64_s9_c1x2", [130, 140, 1400]),
     ] {
         let program = program(entry);
         for parts in [2, 3, 5, 19] {

@@ -17,9 +17,9 @@ use super::said;
 
 /// Say which configuration is launched for a shape, and why.
 ///
-/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, persistent, wide and
-/// pingpong, unless a measurement is known to contradict it. This prints the choice, what its time is made of, and the
-/// runners-up. Times are the model's, of one H200.
+/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, parts, persistent,
+/// wide and pingpong, unless a measurement is known to contradict it. This prints the choice, what its time is made of,
+/// and the runners-up. Times are the model's, of one H200.
 #[derive(Args)]
 pub struct Arguments {
     /// The shape, as MxNxK, or one number for a square product
@@ -108,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let value = arguments.kernel.map_or("", Kernel::name).to_owned();
         return Err(Error::Syntax {
             value,
-            rule: "the cost model knows the kernels split, persistent, wide and pingpong",
+            rule: "the cost model knows the kernels split, parts, persistent, wide and pingpong",
         }
         .into());
     };

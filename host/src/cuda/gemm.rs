@@ -347,14 +347,14 @@ impl Plan<'_> {
                 // Before anything is allocated on its device.
                 launch.kernel.check_stream(stream)?;
                 let workspace = launch.config.workspace(self.problem.m(), self.problem.n(), launch.parts);
-                launch.workspaces.with(stream, workspace, |WorkspaceAddresses { counters, partials }| {
-                    let shared = [Parameter::of(&launch.parts), Parameter::of(&counters), Parameter::of(&partials)];
+                launch.workspaces.with(stream, workspace, |WorkspaceAddresses { meetings, partials }| {
+                    let shared = [Parameter::of(&launch.parts), Parameter::of(&meetings), Parameter::of(&partials)];
                     let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
                     let parameters: Vec<Parameter<'_>> = maps.iter().chain(&sizes).chain(shared).copied().collect();
                     // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
                     // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
                     // waits for it, and for views of foreign memory their maker has promised as much. The workspace
-                    // is as large as the launch needs and the stream's own; its counters are zero, for launches
+                    // is as large as the launch needs and the stream's own; its meetings are zero, for launches
                     // leave them so.
                     unsafe { launch.kernel.launch(stream, launch.blocks, &parameters) }
                 })

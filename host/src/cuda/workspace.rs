@@ -1,6 +1,6 @@
 //! Device memory for clusters that share tiles: a workspace for each stream.
 //!
-//! A launch uses counters that are zero, leaves them so, and uses partial sums that need no value before. So what
+//! A launch uses meetings that are zero, leaves them so, and uses partial sums that need no value before. So what
 //! comes next in the same stream can use the same memory, and what runs in another stream must not.
 
 use std::collections::HashMap;
@@ -48,15 +48,15 @@ impl Key {
 /// A workspace in memory.
 struct Buffers {
     /// Zero whenever no launch is under way.
-    counters: Memory,
+    meetings: Memory,
     partials: Memory,
 }
 
 /// Device addresses of a workspace; 0 where it has nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses {
-    /// Of the counters.
-    pub counters: u64,
+    /// Of the meetings.
+    pub meetings: u64,
     /// Of the partial sums.
     pub partials: u64,
 }
@@ -74,7 +74,7 @@ impl Workspaces {
         wanted: Workspace,
         launch: impl FnOnce(Addresses) -> Result<R>,
     ) -> Result<R> {
-        if wanted.counters == 0 {
+        if wanted.meetings == 0 {
             return launch(Addresses::default());
         }
         // Held until the launch is in the stream: no other thread frees what it uses, and where two threads use one
@@ -85,25 +85,25 @@ impl Workspaces {
             by_stream.clear();
         }
         // Sizes that do not fit are more than any device has.
-        let [counter_bytes, partial_bytes] = [wanted.counters.saturating_mul(4), wanted.partial_bytes]
+        let [meeting_bytes, partial_bytes] = [wanted.meetings.saturating_mul(8), wanted.partial_bytes]
             .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let device = stream.device();
         let buffers = match by_stream.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                entry.insert(Buffers { counters: Memory::new(device, 0)?, partials: Memory::new(device, 0)? })
+                entry.insert(Buffers { meetings: Memory::new(device, 0)?, partials: Memory::new(device, 0)? })
             }
         };
         // The old memory is freed only once there is new, and after the work that uses it.
         if buffers.partials.bytes() < partial_bytes {
             buffers.partials = Memory::new(device, partial_bytes)?;
         }
-        if buffers.counters.bytes() < counter_bytes {
-            let counters = Memory::new(device, counter_bytes)?;
+        if buffers.meetings.bytes() < meeting_bytes {
+            let meetings = Memory::new(device, meeting_bytes)?;
             // SAFETY: the memory has as many elements of 16 bits.
-            unsafe { matrix::fill(stream, counters.address(), 0, 1, counter_bytes / 2, counter_bytes / 2) }?;
-            buffers.counters = counters;
+            unsafe { matrix::fill(stream, meetings.address(), 0, 1, meeting_bytes / 2, meeting_bytes / 2) }?;
+            buffers.meetings = meetings;
         }
-        launch(Addresses { counters: buffers.counters.address(), partials: buffers.partials.address() })
+        launch(Addresses { meetings: buffers.meetings.address(), partials: buffers.partials.address() })
     }
 }

@@ -17,15 +17,17 @@
 //!
 //! A cluster has at most eight blocks. Where a launch says that a tile has `parts` clusters and not one, each takes
 //! its share of K, and they meet through global memory ([`crate::workspace`]), slice by slice and warp by warp. There
-//! is no second kernel, and nobody waits: the last to come does the sum, always in the order of the parts.
+//! is no second kernel: once all have come, each part sums some octets of columns over all, always in the order of the
+//! parts. Who has waited too long leaves that to the last to come, so that no grid depends on another to make room.
 //!
 //! ```text
 //!  tiles of K     0, 3, 6, …         1, 4, 7, …         2, 5, 8, …
 //!                 cluster 0          cluster 1          cluster 2                  of one block; parts = 3, one tile of C
 //!                    │ sums             │ sums             │ sums                  of each slice, as above
 //!  partials       part 0             part 1             part 2                     in global memory
-//!  counter           +1                 +1                 +1                      of each slice and warp
-//!                                     the one that counts last: part 0 + part 1 + part 2, to C
+//!                    └────────┬─────────┴────────┬─────────┘
+//!                    meeting of each slice and warp: all partials are there
+//!  octets of C    0, 3, 6, …         1, 4, 7, …         2, 5, 8, …                 part 0 + part 1 + part 2, to C
 //! ```
 //!
 //! wgmma computes 64 rows at a time. Where C has a few only, most of them would be rows of zeros, which take as much
@@ -41,7 +43,7 @@
 //! | `empty[s]` | 128 | every consumer thread | the producer | 1 |
 //! | cluster, first | all threads | all | all | – |
 //! | cluster, last | all threads | all: no block leaves while a peer reads its partial sums | all | – |
-//! | counter of a slice and warp, where `parts` > 1 | `parts` | one lane of the warp in each part | nobody: the last goes on | – |
+//! | meeting of a slice and warp, where `parts` > 1 | `parts` | one lane of the warp in each part | the same, but not for ever | – |
 
 use crate::catalogue::Config;
 use crate::space::compiled;
@@ -103,7 +105,7 @@ mod device {
     /// # Safety
     /// Launched as the catalogue says: `parts.parts` ≥ 1 clusters for each tile of C, `k` ≥ 1, `band` ≥ 1, and maps
     /// and `out` that describe live memory; so do the pointers of `parts` where it has more than one, with all
-    /// counters at zero and as much of both as [`crate::workspace`] says, which no other grid uses meanwhile.
+    /// meetings at zero and as much of both as [`crate::workspace`] says, which no other grid uses meanwhile.
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
@@ -181,7 +183,7 @@ mod device {
         // This block's slice of D, where it goes, and the meeting about it.
         let slice = rank * SLICE as u32;
         let corner = if SWAPPED { (row + slice, column) } else { (row, column + slice) };
-        let meeting = || Meeting::<FRAGMENTS, SLICE>::new(&parts, number * SPLITS as u32 + rank);
+        let meeting = || Meeting::<FRAGMENTS, SLICE>::new(&parts, part, number * SPLITS as u32 + rank);
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warp walks the ring as the consumers do; the bytes announced are those of
@@ -241,7 +243,7 @@ mod device {
                         if parts.parts == 1 {
                             store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, d);
                         } else {
-                            meeting().leave(part, FRAGMENT, d);
+                            meeting().leave(FRAGMENT, d);
                         }
                     });
                 }
@@ -282,7 +284,7 @@ mod device {
                         if parts.parts == 1 {
                             store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, sum.as_flattened());
                         } else {
-                            meeting().leave(part, FRAGMENT, sum.as_flattened());
+                            meeting().leave(FRAGMENT, sum.as_flattened());
                         }
                     });
                 }
@@ -294,16 +296,11 @@ mod device {
         // ANCHOR: meeting
         if parts.parts > 1 && thread < CONSUMER_THREADS {
             let meeting = meeting();
-            // SAFETY: each warp of the warpgroup comes here, having left its sums of all fragments. The last of those
-            // that share its rows of the slice stores them, through a staging buffer that nothing else uses now.
+            // SAFETY: each warp of the warpgroup comes here together, having left its sums of all fragments; what a
+            // share is of is stored by whoever has it, and nobody else.
             unsafe {
-                if meeting.is_last() {
-                    let mut staging = Staging::<SLICE>::new(base + layout.staging() as u32, 0, E::BYTES);
-                    unroll!(FRAGMENT in 0..FRAGMENTS => {
-                        let sum = meeting.sum(FRAGMENT);
-                        store::<E, SLICE, SWAPPED>(&mut staging, &out, corner, FRAGMENT, sum.as_flattened());
-                    });
-                }
+                let outcome = meeting.attend();
+                meeting.conclude::<E, SWAPPED>(outcome, &out, corner);
             }
         }
         // ANCHOR_END: meeting

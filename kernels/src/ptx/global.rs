@@ -45,19 +45,59 @@ pub unsafe fn store_x4(address: u64, values: [f32; 4]) {
     }
 }
 
-/// `atom.acq_rel.gpu.global.inc.u32 r, [address], last;` — counts up, or from `last` back to 0, and returns the
-/// count before. Releases what this thread has written or knows to be written, and acquires what those who
-/// counted before it have released.
+/// `atom.acq_rel.gpu.global.add.u64 r, [address], value;` — adds, and returns what was there before. Releases what
+/// this thread has written or knows to be written, and acquires what those who added before it have released.
 ///
 /// # Safety
-/// `address` is a multiple of 4, and its word is only accessed so while the grid runs.
+/// `address` is a multiple of 8, and its word is accessed by atomic and ordered operations only while the grid runs.
 #[inline(always)]
-pub unsafe fn count(address: u64, last: u32) -> u32 {
-    let before: u32;
+pub unsafe fn add(address: u64, value: u64) -> u64 {
+    let before: u64;
     // SAFETY: as promised by the caller.
     unsafe {
-        asm!("atom.acq_rel.gpu.global.inc.u32 {0}, [{1}], {2};",
-            out(reg32) before, in(reg64) address, in(reg32) last, options(nostack));
+        asm!("atom.acq_rel.gpu.global.add.u64 {0}, [{1}], {2};",
+            out(reg64) before, in(reg64) address, in(reg64) value, options(nostack));
     }
     before
+}
+
+/// `atom.relaxed.gpu.global.add.u64 r, [address], value;` — as [`add`], and orders nothing else.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub unsafe fn add_relaxed(address: u64, value: u64) -> u64 {
+    let before: u64;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("atom.relaxed.gpu.global.add.u64 {0}, [{1}], {2};",
+            out(reg64) before, in(reg64) address, in(reg64) value, options(nostack));
+    }
+    before
+}
+
+/// `ld.acquire.gpu.global.u64 r, [address];` — acquires what those who added before have released.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub unsafe fn load_acquire(address: u64) -> u64 {
+    let value: u64;
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("ld.acquire.gpu.global.u64 {0}, [{1}];", out(reg64) value, in(reg64) address, options(nostack));
+    }
+    value
+}
+
+/// `st.relaxed.gpu.global.u64 [address], value;`
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+pub unsafe fn store_relaxed(address: u64, value: u64) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        asm!("st.relaxed.gpu.global.u64 [{0}], {1};", in(reg64) address, in(reg64) value, options(nostack));
+    }
 }
