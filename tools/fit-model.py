@@ -26,7 +26,8 @@ KERNELS = ["split", "parts", "wide", "pingpong"]
 CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
-PARTIALS = 64.0  # bytes a clock and multiprocessor
+LOADS = 16  # of partial sums, together
+PARTIALS = 0.6  # microseconds for so many
 PARTIALS_ALL = 7.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
 
@@ -130,7 +131,8 @@ def predict(values, r):
     meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
     octets = mma_rows // 64 // np.where(parts_kernel, 2, 1) * mma_columns // r["splits"] // 8
-    share = partials / r["splits"] / np.minimum(np.minimum(r["parts"], octets), 32) / (PARTIALS * CLOCK)
+    sharers = np.minimum(np.minimum(r["parts"], octets), 32)
+    share = ceil(ceil(octets, sharers) * r["parts"], LOADS) * PARTIALS
     everyone = 2 * tiles * r["cluster_m"] * r["cluster_n"] * partials / (PARTIALS_ALL * 1e6)
     meet += np.where(r["parts"] > 1, p["GLOBAL_MEETING"] + share + everyone, 0)
     on_chip = turns * steps * step + fill + epilogue + meet

@@ -41,41 +41,41 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.364;
+    pub const FILL: f64 = 1.266;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.041;
+    pub const NARROW: f64 = 0.026;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 99.631;
+    pub const L2: f64 = 59.270;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines: blocks with a
     /// short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.104;
+    pub const SHORT_RING: f64 = 0.022;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.448;
+    pub const UNALIGNED: f64 = 0.244;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.401;
+    pub const SHARPNESS: f64 = 2.293;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.270;
+    pub const LATENCY: f64 = 1.398;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 1.077;
+    pub const LATENCY_LOADED: f64 = 0.402;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.001;
+    pub const SCATTER: f64 = 0.050;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.926;
+    pub const EPILOGUE: f64 = 2.559;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.328;
+    pub const SLAB: f64 = 0.174;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.518;
+    pub const EXPOSED: f64 = 0.379;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.260;
+    pub const REDUCTION: f64 = 2.905;
     /// Microseconds that a cluster of several tiles costs.
-    pub const CLUSTER: f64 = 2.154;
+    pub const CLUSTER: f64 = 2.247;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 2.979;
+    pub const GLOBAL_MEETING: f64 = 4.140;
 
-    /// Bytes a clock at which one multiprocessor reads the partial sums of others: an estimate, not fitted.
-    pub const PARTIALS: f64 = 64.0;
+    /// Microseconds for a thread's [`LOADS`](kernels::workspace::LOADS) of partial sums: an estimate, not fitted.
+    pub const PARTIALS: f64 = 0.6;
     /// Terabytes a second at which all multiprocessors together write partial sums, and read them: by clocks read in the
     /// kernel, and not fitted.
     pub const PARTIALS_ALL: f64 = 7.0;
@@ -295,9 +295,9 @@ fn global_meeting(config: &Config, tiles: f64, parts: f64) -> f64 {
     let Config { tile, splits, .. } = *config;
     let tiles = tiles * config.cluster.blocks() as f64;
     let tile_bytes = (tile.m * tile.n * size_of::<f32>()) as f64;
-    let octets = tile.mma_rows() / 64 / config.kernel.tile_warpgroups() * tile.mma_columns() / splits / 8;
-    let sharers = f64::from(workspace::shares(parts as u32, octets as u32));
-    let share = parts * tile_bytes / splits as f64 / sharers / (PARTIALS * CLOCK);
+    let octets = (tile.mma_rows() / 64 / config.kernel.tile_warpgroups() * tile.mma_columns() / splits / 8) as u32;
+    let loads = octets.div_ceil(workspace::shares(parts as u32, octets)) * parts as u32;
+    let share = f64::from(loads.div_ceil(workspace::LOADS as u32)) * PARTIALS;
     let all = 2.0 * tiles * parts * tile_bytes / (PARTIALS_ALL * 1e6);
     GLOBAL_MEETING + share + all
 }

@@ -5,14 +5,11 @@ use crate::epilogue::{Output, store_octet};
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, global, sreg, warp};
 use crate::unroll::{unroll, unroll_wide};
-use crate::workspace::{ARRIVED, LEFT, MEETINGS_PER_SLICE, arrived, given_up, has_given_up, left, shares};
+use crate::workspace::{ARRIVED, LEFT, LOADS, MEETINGS_PER_SLICE, arrived, given_up, has_given_up, left, shares};
 
 /// How often a warp looks whether all have arrived before it gives up its share: some 50 µs, where those who run at the
 /// same time differ by a few.
 const LOOKS: u32 = 64;
-
-/// Loads of 16 bytes that a thread has on their way at once while it sums.
-const LOADS: usize = 16;
 
 /// The clusters that share each tile of C, and their workspace.
 #[derive(Clone, Copy)]

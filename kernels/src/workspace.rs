@@ -34,6 +34,9 @@ use crate::catalogue::{Tile, WARP, WARPGROUP};
 /// Meetings about a slice: one for each warp of the warpgroup that computes it.
 pub const MEETINGS_PER_SLICE: usize = WARPGROUP / WARP;
 
+/// Loads of 16 bytes that a thread has on their way at once while it sums a share.
+pub const LOADS: usize = 16;
+
 /// The most shares that octets are dealt out in: the bits that a word has for them.
 pub const MOST_SHARES: u32 = 32;
 

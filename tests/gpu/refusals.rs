@@ -201,7 +201,8 @@ fn no_product(gpu: &Gpu) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Tiles shared by no cluster, by several of a kernel that cannot, or by more than a grid has room for.
+/// Tiles shared by no cluster, by several of a kernel that cannot, or by more than can be counted; and so many of them that a
+/// grid has no room.
 fn parts(gpu: &Gpu) -> Result<(), Failure> {
     let plan = |kernel: &str, parts| {
         let config = COMPILED.iter().find(|config| config.element == Element::F16 && config.kernel.name() == kernel);
@@ -211,8 +212,15 @@ fn parts(gpu: &Gpu) -> Result<(), Failure> {
     };
     refused(plan("v3", 2), &["2 clusters", "v3", "split"])?;
     refused(plan("split", 0), &["0 clusters"])?;
-    refused(plan("split", u32::MAX), &["2^31-1", "4294967295 clusters"])?;
+    refused(plan("split", 65536), &["up to 65535", "65536 clusters"])?;
     plan("v3", 1)?;
-    plan("split", 1 << 20)?;
+    plan("split", 65535)?;
+    // 2^16 tiles of 64 rows at the most.
+    let rows = 1 << 22;
+    let config = COMPILED.iter().find(|config| config.kernel.takes_parts() && config.element == Element::F16);
+    let config = config.expect("one is compiled");
+    let (a, b) = (view(gpu, SOMEWHERE, rows, 64, 64), view(gpu, SOMEWHERE, 64, 64, 64));
+    let plan = gpu.gemm.plan(config, a, b, view_mut(gpu, SOMEWHERE, rows, 64, 64))?;
+    refused(plan.with_parts(65535), &["2^31-1", "65535 clusters"])?;
     Ok(())
 }

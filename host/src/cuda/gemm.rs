@@ -302,7 +302,8 @@ impl Plan<'_> {
     /// for what runs in the stream later, until the [`Gemm`] and its plans are dropped.
     ///
     /// # Errors
-    /// When `parts` is 0, or above 1 for a kernel that takes only 1 ([`Error::Parts`]), or when the grid would have
+    /// When `parts` is 0 or above [`MOST_PARTS`](kernels::workspace::MOST_PARTS), or above 1 for a kernel that takes only 1
+    /// ([`Error::Parts`]), or when the grid would have
     /// more blocks than a launch may have.
     pub fn with_parts(mut self, parts: u32) -> Result<Self> {
         if let Action::Launch(launch) = &mut self.action {
