@@ -27,6 +27,7 @@ CLOCK = 1755.0  # MHz
 CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
 LOADS = 16  # of partial sums, together
+TOGETHER = 8  # rows and columns of tiles
 PARTIALS = 0.6  # microseconds for so many
 PARTIALS_ALL = 7.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
@@ -107,14 +108,15 @@ def predict(values, r):
     width = np.maximum(mma_columns, 64)
     tensor = mma_rows / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
     unaligned = ceil(r["k"], 8) * 16 % 128 != 0
-    merged = np.where((r["stages"] <= 3) & ~unaligned, 1 - p["SHORT_RING"], 1)
+    rows, columns = ceil(r["m"], r["tile_m"] * r["cluster_m"]), ceil(r["n"], r["tile_n"] * r["cluster_n"])
+    together = (np.minimum(rows, columns) >= TOGETHER) & (turns > 1)
+    merged = np.where((r["stages"] <= 3) & ~unaligned & together, 1 - p["SHORT_RING"], 1)
     whole = (r["tile_m"] + r["tile_n"]) * 128
     shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * np.where(unaligned, 1 + p["UNALIGNED"], 1)
     b_bytes = r["n"] * r["k"] * 2
     l2 = merged * np.where(unaligned | parts_kernel, shared_out, whole) / p["L2"] / CLOCK
     busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
 
-    rows = ceil(r["m"], r["tile_m"] * r["cluster_m"])
     band = np.minimum(r["band"], rows)
     passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
     c_bytes = r["m"] * r["n"] * 2 * (1 + p["SCATTER"] * np.log2(band))

@@ -41,39 +41,41 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.266;
+    pub const FILL: f64 = 1.038;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.026;
+    pub const NARROW: f64 = 0.058;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 59.270;
-    /// Share of that time, and of the latency below, which up to three stages save where rows fill lines: blocks with a
-    /// short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.022;
+    pub const L2: f64 = 58.636;
+    /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
+    /// share them: blocks with a short ring stay together, so that more of their requests are merged.
+    pub const SHORT_RING: f64 = 0.194;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.244;
+    pub const UNALIGNED: f64 = 0.266;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 2.293;
+    pub const SHARPNESS: f64 = 2.369;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.398;
+    pub const LATENCY: f64 = 1.361;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.402;
+    pub const LATENCY_LOADED: f64 = 0.524;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.050;
+    pub const SCATTER: f64 = 0.046;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.559;
+    pub const EPILOGUE: f64 = 2.769;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.174;
+    pub const SLAB: f64 = 0.116;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.379;
+    pub const EXPOSED: f64 = 0.357;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.905;
+    pub const REDUCTION: f64 = 3.067;
     /// Microseconds that a cluster of several tiles costs.
-    pub const CLUSTER: f64 = 2.247;
+    pub const CLUSTER: f64 = 1.996;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 4.140;
+    pub const GLOBAL_MEETING: f64 = 4.529;
 
+    /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
+    pub const TOGETHER: f64 = 8.0;
     /// Microseconds for a thread's [`LOADS`](kernels::workspace::LOADS) of partial sums: an estimate, not fitted.
     pub const PARTIALS: f64 = 0.6;
     /// Terabytes a second at which all multiprocessors together write partial sums, and read them: by clocks read in the
@@ -205,7 +207,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let clock = 1.0 / (CLOCK * 1e6);
 
     let rows = m.div_ceil(tile.m * cluster.m) as f64;
-    let tiles = rows * n.div_ceil(tile.n * cluster.n) as f64;
+    let columns = n.div_ceil(tile.n * cluster.n) as f64;
+    let tiles = rows * columns;
     let clusters = tiles * f64::from(parts);
     let at_once = clusters_at_once(config.cluster_blocks()) as f64;
     let turns = (clusters / at_once).ceil();
@@ -220,7 +223,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     // lines, nor where most of those who run at once have another K.
     let row_bytes = tile.k as f64 * bytes;
     let aligned = rows_fill_lines(config.element, k);
-    let merged = if aligned && stages <= 3 { 1.0 - SHORT_RING } else { 1.0 };
+    let together = rows.min(columns) >= TOGETHER && turns > 1.0;
+    let merged = if aligned && stages <= 3 && together { 1.0 - SHORT_RING } else { 1.0 };
     let loaded = if aligned && config.kernel != Kernel::Parts {
         (tile.m + tile.n) as f64 * row_bytes
     } else {

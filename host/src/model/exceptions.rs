@@ -5,7 +5,7 @@ use kernels::catalogue::{COMPILED, Config, Element, by_entry};
 use super::rows_fill_lines;
 use crate::problem::leading_dimension_unit;
 
-/// A product for which the model's choice measured more than 1 % slower than the best, or was not measured, and the
+/// A product for which the model's choice measured more than 0.8 % slower than the best, or was not measured, and the
 /// best that was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exception {
@@ -23,29 +23,28 @@ pub struct Exception {
 /// One for each shape of `benches/results/h200-f16-configurations.json` that calls for it; a test keeps the list
 /// so.
 pub const EXCEPTIONS: &[Exception] = &[
-    exception([8192, 8192, 8192], "persistent_f16_128x256x64_s3_c1x1", 1, 16),
     exception([1000, 1000, 1000], "persistent_f16_128x64x64_s6_c1x2", 1, 16),
+    exception([1900, 1900, 1900], "persistent_f16_128x256x64_s4_c1x1", 1, 16),
+    exception([5000, 5000, 5000], "wide_f16_256x160x64_s4_c1x2", 1, 8),
     exception([10000, 10000, 10000], "persistent_f16_128x224x64_s4_c1x1", 1, 8),
     exception([8, 14336, 4096], "split_f16_16x64x64_s20_k1", 1, 16),
-    exception([64, 8192, 28672], "split_f16_64x128x64_s8_k2", 1, 16),
+    exception([64, 8192, 28672], "split_f16_64x64x64_s12_k1", 1, 16),
     exception([128, 6144, 2048], "split_f16_128x48x64_s9_k1", 1, 16),
     exception([128, 4096, 4096], "split_f16_128x64x64_s8_k2", 1, 16),
+    exception([256, 12288, 4096], "persistent_f16_128x192x64_s4_c2x1", 1, 8),
     exception([2048, 6144, 2048], "pingpong_f16_128x192x64_s4_c1x1", 1, 16),
-    exception([4096, 14336, 4096], "persistent_f16_128x256x64_s3_c1x1", 1, 16),
+    exception([8192, 24576, 8192], "wide_f16_256x192x64_s3_c1x1", 1, 8),
     exception([8192, 8192, 28672], "persistent_f16_128x256x64_s3_c1x1", 1, 8),
+    exception([16384, 16384, 4096], "wide_f16_256x192x64_s3_c1x1", 1, 8),
     exception([65536, 128, 1024], "pingpong_f16_128x128x64_s5_c1x1", 1, 16),
-    exception([16384, 512, 2048], "pingpong_f16_128x128x64_s5_c1x1", 1, 8),
     exception([128, 65536, 1024], "pingpong_f16_128x128x64_s5_c1x1", 1, 8),
-    exception([256, 32768, 4096], "persistent_f16_128x128x64_s6_c1x1", 1, 8),
+    exception([256, 32768, 4096], "persistent_f16_128x256x64_s4_c2x1", 1, 8),
     exception([64, 100000, 512], "split_f16_64x96x64_s5_k1", 1, 8),
-    exception([512, 16384, 2048], "pingpong_f16_128x128x64_s5_c1x1", 1, 8),
     exception([128, 128, 131072], "split_f16_128x64x64_s8_k1", 33, 16),
-    exception([256, 256, 65536], "parts_f16_128x128x64_s6_c2x2", 30, 8),
     exception([8192, 8192, 128], "persistent_f16_128x192x64_s4_c1x1", 1, 8),
-    exception([4096, 8192, 256], "pingpong_f16_128x128x64_s5_c1x1", 1, 8),
+    exception([4096, 8192, 256], "pingpong_f16_128x192x64_s4_c1x1", 1, 16),
     exception([16384, 16384, 512], "pingpong_f16_128x192x64_s4_c1x1", 1, 16),
     exception([1021, 1031, 1033], "persistent_f16_128x96x64_s6_c1x1", 1, 16),
-    exception([8191, 8191, 8191], "persistent_f16_128x256x64_s3_c1x1", 1, 16),
 ];
 
 const fn exception(measured: [usize; 3], entry: &'static str, parts: u32, band: u32) -> Exception {

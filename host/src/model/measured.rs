@@ -101,18 +101,26 @@ fn the_choice_is_near_the_best_that_was_measured() {
 
 #[test]
 fn the_model_alone_is_seldom_far_off() {
-    let ratios: Vec<f64> = measurements().iter().map(|shape| shape.ratio(&alone(shape))).collect();
+    let all: Vec<f64> = measurements().iter().map(|shape| shape.ratio(&alone(shape))).collect();
+    // Of what was not measured, nothing is known.
+    let ratios: Vec<f64> = all.iter().copied().filter(|ratio| ratio.is_finite()).collect();
+    assert!(10 * ratios.len() >= 9 * all.len(), "{} of {} choices were measured", ratios.len(), all.len());
     let [near, far] = [1.03, 1.1].map(|limit| share_within(&ratios, limit));
-    println!("without exceptions {:.0} % within 3 %, {:.0} % within 10 %", 100.0 * near, 100.0 * far);
+    println!(
+        "without exceptions {:.0} % within 3 %, {:.0} % within 10 % of the {} that were measured",
+        100.0 * near,
+        100.0 * far,
+        ratios.len()
+    );
     assert!(near >= 0.8 && far >= 0.9, "{near} {far}");
 }
 
-/// An exception for each shape for which the model's own choice is more than 1 % behind, or was not measured.
+/// An exception for each shape for which the model's own choice is more than 0.8 % behind, or was not measured.
 #[test]
 fn exceptions_are_those_that_the_measurements_call_for() {
     let mut wanted = Vec::new();
     for shape in measurements() {
-        if shape.ratio(&alone(&shape)) > 1.01 {
+        if shape.ratio(&alone(&shape)) > 1.008 {
             let (shared, band) = shape.best().0.split_once('@').unwrap();
             let (entry, parts) = shared.split_once('/').unwrap_or((shared, "1"));
             let [m, n, k] = shape.sizes();
