@@ -94,6 +94,8 @@ fn what_cannot_be_explained_is_refused() {
     folder.run("explain 12x12").failed(2, &["12x12", "MxNxK"]);
     folder.run("explain").failed(2, &["MxNxK"]);
     folder.run("explain 64 --type f64").failed(2, &["f64", "f16, bf16"]);
-    folder.run("explain 64 --cache none.json --kernel v3").failed(2, &["v3", "split, persistent and wide"]);
+    folder
+        .run("explain 64 --cache none.json --kernel v3")
+        .failed(2, &["v3", "split, parts, persistent, wide and pingpong"]);
     folder.run("explain 64x0x64 --cache none.json").failed(2, &["64×0×64"]);
 }
