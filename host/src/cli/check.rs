@@ -281,13 +281,14 @@ fn text(reports: &[Report]) -> String {
         }
     }
     if let [report] = reports {
-        let findings = match report.findings.len() {
+        let several = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let findings = match report.findings.len() as u64 {
             0 => "no findings".to_owned(),
-            1 => "1 finding".to_owned(),
-            n => format!("{n} findings"),
+            n => several(n, "finding"),
         };
         let Report { kernel, runs, instructions, instructions_per_second, .. } = report;
-        let runs = if report.complete { format!("all {runs} orders of events") } else { format!("{runs} schedules") };
+        let runs =
+            if report.complete { format!("all {runs} orders of events") } else { several(*runs as u64, "schedule") };
         let (time, rate) = (units::seconds(report.seconds), units::per_second(*instructions_per_second));
         return text + &format!("{kernel}: {findings} in {runs}, {instructions} warp instructions, {time}, {rate}\n");
     }
