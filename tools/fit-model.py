@@ -28,7 +28,7 @@ CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
 LOADS = 16  # of partial sums, together
 TOGETHER = 8  # rows and columns of tiles
-PARTIALS = 0.6  # microseconds for so many
+PARTIALS = 0.9  # microseconds for so many
 PARTIALS_ALL = 7.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
 

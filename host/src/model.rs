@@ -41,43 +41,43 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.038;
+    pub const FILL: f64 = 1.408;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.058;
+    pub const NARROW: f64 = 0.040;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 58.636;
+    pub const L2: f64 = 95.396;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.194;
+    pub const SHORT_RING: f64 = 0.237;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.266;
+    pub const UNALIGNED: f64 = 0.490;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 2.369;
+    pub const SHARPNESS: f64 = 1.476;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.361;
+    pub const LATENCY: f64 = 1.469;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.524;
+    pub const LATENCY_LOADED: f64 = 0.685;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 3.998;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.046;
+    pub const SCATTER: f64 = 0.039;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.769;
+    pub const EPILOGUE: f64 = 2.308;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.116;
+    pub const SLAB: f64 = 0.253;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.357;
+    pub const EXPOSED: f64 = 0.457;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 3.067;
+    pub const REDUCTION: f64 = 2.382;
     /// Microseconds that a cluster of several tiles costs.
-    pub const CLUSTER: f64 = 1.996;
+    pub const CLUSTER: f64 = 1.671;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 4.529;
+    pub const GLOBAL_MEETING: f64 = 3.970;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
     /// Microseconds for a thread's [`LOADS`](kernels::workspace::LOADS) of partial sums: an estimate, not fitted.
-    pub const PARTIALS: f64 = 0.6;
+    pub const PARTIALS: f64 = 0.9;
     /// Terabytes a second at which all multiprocessors together write partial sums, and read them: by clocks read in the
     /// kernel, and not fitted.
     pub const PARTIALS_ALL: f64 = 7.0;

@@ -101,17 +101,9 @@ fn the_choice_is_near_the_best_that_was_measured() {
 
 #[test]
 fn the_model_alone_is_seldom_far_off() {
-    let all: Vec<f64> = measurements().iter().map(|shape| shape.ratio(&alone(shape))).collect();
-    // Of what was not measured, nothing is known.
-    let ratios: Vec<f64> = all.iter().copied().filter(|ratio| ratio.is_finite()).collect();
-    assert!(10 * ratios.len() >= 9 * all.len(), "{} of {} choices were measured", ratios.len(), all.len());
+    let ratios: Vec<f64> = measurements().iter().map(|shape| shape.ratio(&alone(shape))).collect();
     let [near, far] = [1.03, 1.1].map(|limit| share_within(&ratios, limit));
-    println!(
-        "without exceptions {:.0} % within 3 %, {:.0} % within 10 % of the {} that were measured",
-        100.0 * near,
-        100.0 * far,
-        ratios.len()
-    );
+    println!("without exceptions {:.0} % within 3 %, {:.0} % within 10 %", 100.0 * near, 100.0 * far);
     assert!(near >= 0.8 && far >= 0.9, "{near} {far}");
 }
 
