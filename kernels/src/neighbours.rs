@@ -5,8 +5,11 @@
 //! their tile of B: each loads a part of it and multicasts it to all of them. Likewise for rows and A.
 
 use crate::catalogue::Tile;
+use crate::epilogue::Output;
+use crate::pipeline::Ring;
 use crate::ptx::wgmma::MmaElement;
-use crate::ptx::{cluster, mbarrier, tma};
+use crate::ptx::{barrier, cluster, control, fence, mbarrier, sreg, tma};
+use crate::tile_order::banded;
 use crate::unroll::unroll;
 
 /// This block's place in its cluster.
@@ -35,6 +38,39 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
     #[inline(always)]
     pub fn number(&self) -> u32 {
         self.row + CM as u32 * self.column
+    }
+
+    /// Sets up `ring`, whose stages `consumers` warpgroups of each block release, and lets the blocks of the cluster begin
+    /// together. The set-up overlaps with the end of the grid before; memory may be touched from here on.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it, each warp converged, and nobody has used the barriers before.
+    #[inline(always)]
+    pub unsafe fn begin<const STAGES: usize>(&self, ring: &Ring<STAGES>, consumers: usize) {
+        // SAFETY: as promised by the caller. A stage of this block is written by itself and by the other blocks of its
+        // row and column, so its consumers release it to all of them.
+        unsafe {
+            if sreg::thread() == 0 {
+                ring.init(consumers as u32 * Self::WRITERS);
+                fence::mbarrier_init();
+            }
+            if Self::BLOCKS > 1 { cluster::sync() } else { barrier::sync_block() }
+        }
+        control::launch_dependents();
+        control::wait_for_prerequisites();
+    }
+
+    /// Lets the blocks of the cluster end together: none leaves while a peer may still write to its shared memory or
+    /// arrive on its barriers.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it.
+    #[inline(always)]
+    pub unsafe fn end(&self) {
+        if Self::BLOCKS > 1 {
+            // SAFETY: as promised by the caller.
+            unsafe { cluster::sync() };
+        }
     }
 
     /// Loads this block's parts of the tiles of a stage, for all blocks that share them. `maps` are the tensor maps of
@@ -125,4 +161,38 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
         }
     }
     // ANCHOR_END: release
+}
+
+/// The clusters of tiles that cover C. One at the edge may hold tiles outside C: they take part, their loads read zeros
+/// and their stores write nothing.
+#[derive(Clone, Copy)]
+pub struct Clusters<const CM: usize, const CN: usize> {
+    neighbours: Neighbours<CM, CN>,
+    tile: Tile,
+    rows: u32,
+    columns: u32,
+    band: u32,
+}
+
+impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
+    /// For tiles of `tile`, in bands of `band` rows of clusters.
+    #[inline(always)]
+    pub fn new(neighbours: Neighbours<CM, CN>, out: &Output, tile: Tile, band: u32) -> Self {
+        let (rows, columns) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
+        Clusters { neighbours, tile, rows, columns, band }
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn count(&self) -> u32 {
+        self.rows * self.columns
+    }
+
+    /// Row and column of C where this block's tile of cluster `index` begins.
+    #[inline(always)]
+    pub fn corner(&self, index: u32) -> (u32, u32) {
+        let (m, n) = banded(index, self.rows, self.columns, self.band);
+        let Neighbours { row, column } = self.neighbours;
+        ((m * CM as u32 + row) * self.tile.m as u32, (n * CN as u32 + column) * self.tile.n as u32)
+    }
 }

@@ -3,7 +3,7 @@
 use sim::Kind;
 
 use crate::edit::{Role, Text, operand};
-use crate::plant::{Plant, schedules};
+use crate::plant::Plant;
 
 /// Two clusters of two blocks, each of which walks over three pairs of tiles.
 const PLANT: Plant =
@@ -15,11 +15,7 @@ fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
 
 #[test]
 fn the_kernel_without_a_fault() {
-    for schedule in schedules() {
-        if let Some(finding) = PLANT.run(&|_| {}, &schedule) {
-            panic!("{finding}");
-        }
-    }
+    PLANT.is_clean();
 }
 
 #[test]

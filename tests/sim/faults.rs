@@ -3,7 +3,7 @@
 use sim::{Kind, Schedule};
 
 use crate::edit::{Role, Text, operand};
-use crate::plant::{Plant, schedules};
+use crate::plant::Plant;
 
 /// Two tiles each way and five tiles of K on a ring of two.
 const PLANT: Plant = Plant { entry: "v3_f16_128x64x64_s2", size: [200, 100, 320], multiprocessors: 132, parts: 1 };
@@ -14,11 +14,7 @@ fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
 
 #[test]
 fn the_kernel_without_a_fault() {
-    for schedule in schedules() {
-        if let Some(finding) = PLANT.run(&|_| {}, &schedule) {
-            panic!("{finding}");
-        }
-    }
+    PLANT.is_clean();
 }
 
 #[test]

@@ -33,11 +33,7 @@ fn finds(kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {
 #[test]
 fn the_kernels_without_a_fault() {
     for plant in ALL.into_iter().chain(ALL.map(one_by_one)) {
-        for schedule in schedules() {
-            if let Some(finding) = plant.run(&|_| {}, &schedule) {
-                panic!("{finding}");
-            }
-        }
+        plant.is_clean();
     }
 }
 

@@ -40,6 +40,15 @@ impl Plant {
         }
     }
 
+    /// Asserts that nothing is found in the kernel as it is.
+    pub fn is_clean(&self) {
+        for schedule in schedules() {
+            if let Some(finding) = self.run(&|_| {}, &schedule) {
+                panic!("{finding}");
+            }
+        }
+    }
+
     /// Asserts that under every schedule the change is found as one of `kinds`, and that the message of the
     /// first kind contains `word`.
     pub fn finds(&self, kinds: &[Kind], word: &str, change: impl Fn(&mut Text)) {

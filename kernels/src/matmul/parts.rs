@@ -42,12 +42,11 @@ mod device {
     use crate::epilogue::{Output, Staging};
     use crate::mainloop::mma_stage;
     use crate::meeting::{Meeting, Parts};
-    use crate::neighbours::Neighbours;
+    use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
-    use crate::ptx::{barrier, cluster, control, fence, shared, sreg, wgmma};
+    use crate::ptx::{barrier, control, shared, sreg, wgmma};
     use crate::shared::RingLayout;
-    use crate::tile_order::banded;
     use crate::unroll::unroll;
     use crate::workspace::share;
 
@@ -91,28 +90,17 @@ mod device {
 
         // Clusters with the same part of K follow each other, as in split.
         let neighbours = Neighbours::<CM, CN>::here();
-        let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
-        let clusters = clusters_m * clusters_n;
+        let tiles = Clusters::new(neighbours, &out, tile, band);
+        let clusters = tiles.count();
         let index = sreg::block_x() / blocks;
         let (number, part) = (index % clusters, index / clusters);
         let k_tiles = share(k.div_ceil(tile.k as u32), part, parts.parts);
-        let (cluster_row, cluster_column) = banded(number, clusters_m, clusters_n, band);
-        let row = (cluster_row * CM as u32 + neighbours.row) * tile.m as u32;
-        let column = (cluster_column * CN as u32 + neighbours.column) * tile.n as u32;
+        let (row, column) = tiles.corner(number);
 
         let thread = sreg::thread();
-        if thread == 0 {
-            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
-            // barrier below.
-            unsafe { ring.init(CONSUMERS as u32 * Neighbours::<CM, CN>::WRITERS) };
-            fence::mbarrier_init();
-        }
-        // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
-        unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
-        // The set-up so far overlaps with the end of the grid before; memory is touched from here on. That the grid
-        // before is complete is also why grids of a stream may use the same workspace.
-        control::launch_dependents();
-        control::wait_for_prerequisites();
+        // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
+        // own. That the grid before is complete then is also why grids of a stream may use the same workspace.
+        unsafe { neighbours.begin(&ring, CONSUMERS) };
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warp walks the ring as the consumers do, and one thread of it loads what stages have
@@ -194,11 +182,8 @@ mod device {
             }
             // ANCHOR_END: epilogue
         }
-        // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
-        if blocks > 1 {
-            // SAFETY: all threads of the cluster come here.
-            unsafe { cluster::sync() };
-        }
+        // SAFETY: all threads of the cluster come here.
+        unsafe { neighbours.end() };
     }
 }
 

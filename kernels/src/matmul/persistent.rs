@@ -48,12 +48,11 @@ pub(super) mod device {
     use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
-    use crate::neighbours::Neighbours;
+    use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
-    use crate::ptx::{barrier, cluster, control, fence, shared, sreg, wgmma};
+    use crate::ptx::{control, shared, sreg, wgmma};
     use crate::shared::RingLayout;
-    use crate::tile_order::banded;
     use crate::unroll::unroll;
 
     /// The kernel: C = A·Bᵀ. Tiles of C have `CONSUMERS`·`FRAGMENTS`·64 rows and `N` columns.
@@ -123,15 +122,10 @@ pub(super) mod device {
         let a_of = |stage: u32| base + stage * layout.stage_bytes() as u32;
         let b_of = |stage: u32| a_of(stage) + layout.a_bytes as u32;
 
-        // The grid walks over clusters of tiles. A cluster at the edge may hold tiles outside C: they take
-        // part, their loads read zeros and their stores write nothing.
+        // The grid walks over clusters of tiles.
         let neighbours = Neighbours::<CM, CN>::here();
-        let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
-        let clusters = clusters_m * clusters_n;
-        let corner = |index: u32| {
-            let (m, n) = banded(index, clusters_m, clusters_n, band);
-            ((m * CM as u32 + neighbours.row) * tile.m as u32, (n * CN as u32 + neighbours.column) * tile.n as u32)
-        };
+        let tiles = Clusters::new(neighbours, &out, tile, band);
+        let clusters = tiles.count();
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
         let k_tiles = k.div_ceil(tile.k as u32);
@@ -140,19 +134,9 @@ pub(super) mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
-        if thread == 0 {
-            // A stage of this block is written by itself and by the other blocks of its row and column, so its
-            // consumers release it to all of them.
-            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
-            // barrier below.
-            unsafe { ring.init(CONSUMERS as u32 * Neighbours::<CM, CN>::WRITERS) };
-            fence::mbarrier_init();
-        }
-        // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
-        unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
-        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
-        control::launch_dependents();
-        control::wait_for_prerequisites();
+        // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
+        // own.
+        unsafe { neighbours.begin(&ring, CONSUMERS) };
 
         if thread >= (CONSUMERS * WARPGROUP) as u32 {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages
@@ -165,7 +149,7 @@ pub(super) mod device {
                     let mut filled = 0;
                     let mut index = first;
                     while index < clusters && (LOADS || filled < STAGES as u32) {
-                        let (row, column) = corner(index);
+                        let (row, column) = tiles.corner(index);
                         for k_tile in 0..k_tiles {
                             if !LOADS && filled == STAGES as u32 {
                                 break;
@@ -225,7 +209,7 @@ pub(super) mod device {
                     }
                 }
                 // Divisions take a hundred cycles; here the tensor cores are still busy.
-                let (row, column) = control::computed_here(corner(index));
+                let (row, column) = control::computed_here(tiles.corner(index));
                 wgmma::wait_group::<0>();
                 release(previous);
 
@@ -245,11 +229,8 @@ pub(super) mod device {
             }
         }
         finish_stores();
-        // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
-        if blocks > 1 {
-            // SAFETY: all threads of the cluster come here.
-            unsafe { cluster::sync() };
-        }
+        // SAFETY: all threads of the cluster come here.
+        unsafe { neighbours.end() };
     }
 }
 

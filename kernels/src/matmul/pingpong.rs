@@ -44,12 +44,11 @@ mod device {
     use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
     use crate::matmul::persistent::{CONSUMER_REGISTERS, PRODUCER_REGISTERS};
-    use crate::neighbours::Neighbours;
+    use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
-    use crate::ptx::{barrier, cluster, control, fence, shared, sreg, wgmma};
+    use crate::ptx::{barrier, control, shared, sreg, wgmma};
     use crate::shared::RingLayout;
-    use crate::tile_order::banded;
     use crate::unroll::unroll;
 
     /// Threads of both consumer warpgroups.
@@ -129,12 +128,8 @@ mod device {
 
         // As in the persistent kernel.
         let neighbours = Neighbours::<CM, CN>::here();
-        let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
-        let clusters = clusters_m * clusters_n;
-        let corner = |index: u32| {
-            let (m, n) = banded(index, clusters_m, clusters_n, band);
-            ((m * CM as u32 + neighbours.row) * tile.m as u32, (n * CN as u32 + neighbours.column) * tile.n as u32)
-        };
+        let tiles = Clusters::new(neighbours, &out, tile, band);
+        let clusters = tiles.count();
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
         let k_tiles = k.div_ceil(tile.k as u32);
@@ -143,17 +138,9 @@ mod device {
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
         let thread = sreg::thread();
-        if thread == 0 {
-            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
-            // barrier below.
-            unsafe { ring.init(CONSUMERS as u32 * Neighbours::<CM, CN>::WRITERS) };
-            fence::mbarrier_init();
-        }
-        // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
-        unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
-        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
-        control::launch_dependents();
-        control::wait_for_prerequisites();
+        // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
+        // own.
+        unsafe { neighbours.begin(&ring, CONSUMERS) };
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages
@@ -165,7 +152,7 @@ mod device {
                     let mut filled = 0;
                     let mut index = first;
                     while index < clusters {
-                        let corner = corner(index);
+                        let corner = tiles.corner(index);
                         for k_tile in 0..k_tiles {
                             let stage = producer.acquire();
                             let (addresses, k) = ([a_of(stage), b_of(stage)], k_tile * tile.k as u32);
@@ -229,7 +216,7 @@ mod device {
                     // The last MMAs are still running: the other warpgroup's follow them without a gap.
                     // SAFETY: as above.
                     unsafe { give_turn(other) };
-                    let (row, column) = control::computed_here(corner(index));
+                    let (row, column) = control::computed_here(tiles.corner(index));
                     wgmma::wait_group::<0>();
                     release(previous);
 
@@ -259,11 +246,8 @@ mod device {
             }
         }
         finish_stores();
-        // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
-        if blocks > 1 {
-            // SAFETY: all threads of the cluster come here.
-            unsafe { cluster::sync() };
-        }
+        // SAFETY: all threads of the cluster come here.
+        unsafe { neighbours.end() };
     }
 }
 

@@ -39,12 +39,11 @@ mod device {
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
     use crate::mainloop::mma_stage;
-    use crate::neighbours::Neighbours;
+    use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
-    use crate::ptx::{barrier, cluster, control, fence, shared, sreg, wgmma};
+    use crate::ptx::{barrier, control, shared, sreg, wgmma};
     use crate::shared::RingLayout;
-    use crate::tile_order::banded;
     use crate::unroll::unroll;
 
     /// The kernel: C = A·Bᵀ. Tiles of C have `CONSUMERS`·`FRAGMENTS`·64 rows and `N` columns.
@@ -89,12 +88,8 @@ mod device {
 
         // As in the persistent kernel.
         let neighbours = Neighbours::<CM, CN>::here();
-        let (clusters_m, clusters_n) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
-        let clusters = clusters_m * clusters_n;
-        let corner = |index: u32| {
-            let (m, n) = banded(index, clusters_m, clusters_n, band);
-            ((m * CM as u32 + neighbours.row) * tile.m as u32, (n * CN as u32 + neighbours.column) * tile.n as u32)
-        };
+        let tiles = Clusters::new(neighbours, &out, tile, band);
+        let clusters = tiles.count();
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
         let k_tiles = k.div_ceil(tile.k as u32);
@@ -104,21 +99,13 @@ mod device {
 
         let thread = sreg::thread();
         let loads = thread == 0;
-        if loads {
-            // SAFETY: the layout gives the barriers memory of their own; nobody uses them before the
-            // barrier below.
-            unsafe { ring.init(CONSUMERS as u32 * Neighbours::<CM, CN>::WRITERS) };
-            fence::mbarrier_init();
-        }
-        // SAFETY: all threads of the block, or of the cluster, come here, each warp converged again.
-        unsafe { if blocks > 1 { cluster::sync() } else { barrier::sync_block() } };
-        // The set-up so far overlaps with the end of the grid before; memory is touched from here on.
-        control::launch_dependents();
-        control::wait_for_prerequisites();
+        // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
+        // own.
+        unsafe { neighbours.begin(&ring, CONSUMERS) };
 
         // ANCHOR: load_next
         // What is loaded next: which tile, where it begins, and which of its tiles of K.
-        let (mut ahead, mut ahead_k_tile, mut ahead_corner) = (first, 0, corner(first));
+        let (mut ahead, mut ahead_k_tile, mut ahead_corner) = (first, 0, tiles.corner(first));
         let mut producer = ring.producer();
         let mut load_next = || {
             // SAFETY: one thread of each block comes here, for each tile of K of each of its tiles. A stage is acquired
@@ -133,7 +120,7 @@ mod device {
             if ahead_k_tile == k_tiles {
                 (ahead, ahead_k_tile) = (ahead + step, 0);
                 if ahead < clusters {
-                    ahead_corner = corner(ahead);
+                    ahead_corner = tiles.corner(ahead);
                 }
             }
             ahead < clusters
@@ -195,7 +182,7 @@ mod device {
                 }
             }
             // Divisions take a hundred cycles; here the tensor cores are still busy.
-            let (row, column) = control::computed_here(corner(index));
+            let (row, column) = control::computed_here(tiles.corner(index));
             wgmma::wait_group::<0>();
             release(previous);
 
@@ -214,11 +201,8 @@ mod device {
             index += step;
         }
         finish_stores();
-        // No block leaves while a peer may still write to its shared memory or arrive on its barriers.
-        if blocks > 1 {
-            // SAFETY: all threads of the cluster come here.
-            unsafe { cluster::sync() };
-        }
+        // SAFETY: all threads of the cluster come here.
+        unsafe { neighbours.end() };
     }
 }
 
