@@ -165,7 +165,7 @@ pub enum Error {
 
     /// Tiles are to be shared by a number of clusters that the kernel does not take.
     #[error(
-        "a tile of C cannot be shared by {parts} clusters{}: 1 computes it, or up to {MOST_PARTS}, but only with kernel {}",
+        "a tile of C cannot be shared by {parts} clusters{}: 1 computes it, or up to {MOST_PARTS}, with these kernels only: {}",
         kernel.map_or(String::new(), |kernel| format!(" of kernel {kernel}")),
         Kernel::ALL.into_iter().filter(|kernel| kernel.takes_parts()).map(Kernel::name).collect::<Vec<_>>().join(", ")
     )]

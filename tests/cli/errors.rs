@@ -75,7 +75,7 @@ fn options_that_do_not_exist_or_do_not_go_together() {
         ("--random 8 --kernel ceiling", "computes no product"),
         ("--random 8 --kernel v3 --cluster 2x1", "cluster 2x1"),
         ("--random 8 --cluster 2", "two numbers"),
-        ("--random 8 --kernel v3 --parts 2", "only with kernel split"),
+        ("--random 8 --kernel v3 --parts 2", "with these kernels only: split, parts"),
         ("--random 8 --parts 0", "0 clusters"),
         ("--random 8 --device gpu", "auto, cpu, sim, or cuda:N"),
     ] {

@@ -88,8 +88,8 @@ fn clusters_share_tiles() {
     assert!(text.contains("each shared by 3 clusters"), "{text}");
     let checked = run("check split_f16_64x32x64_s8_k2 --parts 5 --shape 9x9x900 --schedules 2 --json").succeeded();
     assert_eq!(checked.json()[0]["findings"].as_array().map(Vec::len), Some(0));
-    run("check v3 --parts 2").failed(2, &["v3", "only with kernel split"]);
-    run("check v3_f16_128x64x64_s2 --parts 2").failed(2, &["v3", "only with kernel split"]);
+    run("check v3 --parts 2").failed(2, &["v3", "with these kernels only: split, parts"]);
+    run("check v3_f16_128x64x64_s2 --parts 2").failed(2, &["v3", "with these kernels only: split, parts"]);
 }
 
 #[test]
