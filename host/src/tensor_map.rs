@@ -29,6 +29,8 @@ pub struct TiledMatrix {
     pub box_rows: u32,
     /// How a box is laid out in shared memory.
     pub swizzle: Swizzle,
+    /// Bytes that the L2 fetches from DRAM where a load misses: 128 or 256.
+    pub l2_promotion: u32,
 }
 
 /// A and B of `problem` at `addresses`, as the kernel of `config` reads them.
@@ -37,8 +39,9 @@ pub struct TiledMatrix {
 /// When TMA cannot read them; see [`Problem::check_tma`].
 pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Result<[TiledMatrix; 2]> {
     problem.check_tma(addresses)?;
-    let operand =
-        |address, rows, ld, box_sides| describe(problem, address, [rows, problem.k()], ld, box_sides, config.swizzle());
+    let operand = |address, rows, ld, box_sides| {
+        describe(problem, config, address, [rows, problem.k()], ld, box_sides, config.swizzle())
+    };
     Ok([
         operand(addresses.a, problem.m(), problem.lda(), config.a_box()),
         operand(addresses.b, problem.n(), problem.ldb(), config.b_box()),
@@ -56,34 +59,47 @@ pub fn output(problem: &Problem, config: &Config, addresses: Addresses) -> Optio
         && (problem.n() * problem.element().bytes()).is_multiple_of(TMA_ALIGNMENT);
     (config.kernel.stores_by_tma() && takes_tma).then(|| {
         let shape = [problem.m(), problem.n()];
-        describe(problem, addresses.c, shape, problem.ldc(), config.c_box(), config.c_swizzle())
+        describe(problem, config, addresses.c, shape, problem.ldc(), config.c_box(), config.c_swizzle())
     })
+}
+
+/// How many bytes the L2 should fetch where a load of the kernel of `config` misses, with rows `stride_bytes` apart.
+///
+/// 256 are two tiles of K. A persistent kernel has a short ring, and the second of them is asked for a stage later:
+/// it waits in the L2 by then. The rings of split and parts are deep, and the second is asked for at once, or by
+/// another block: then both are fetched twice. Where rows do not begin at multiples of 256 bytes, 256 bytes hold
+/// what nobody asks for. (See the worklog, "L2 promotion".)
+fn l2_promotion(config: &Config, stride_bytes: usize) -> u32 {
+    if config.kernel.takes_parts() || !stride_bytes.is_multiple_of(256) { 128 } else { 256 }
 }
 
 fn describe(
     problem: &Problem,
+    config: &Config,
     address: u64,
     [rows, columns]: [usize; 2],
     ld: usize,
     [box_columns, box_rows]: [usize; 2],
     swizzle: Swizzle,
 ) -> TiledMatrix {
+    let stride_bytes = ld * problem.element().bytes();
     TiledMatrix {
         element: problem.element(),
         address,
         rows: rows as u64,
         columns: columns as u64,
-        stride_bytes: (ld * problem.element().bytes()) as u64,
+        stride_bytes: stride_bytes as u64,
         box_columns: box_columns as u32,
         box_rows: box_rows as u32,
         swizzle,
+        l2_promotion: l2_promotion(config, stride_bytes),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernels::catalogue::COMPILED;
+    use kernels::catalogue::{COMPILED, Kernel};
 
     const ADDRESSES: Addresses = Addresses { a: 0x1000, b: 0x2000, c: 0x3000 };
 
@@ -126,6 +142,22 @@ mod tests {
             assert!(output(&problem(70, 80), config, ADDRESSES).is_none(), "rows that end off 16 bytes");
             let moved = Addresses { c: ADDRESSES.c + 2, ..ADDRESSES };
             assert!(output(&problem(72, 80), config, moved).is_none(), "a matrix that starts off 16 bytes");
+        }
+    }
+
+    #[test]
+    fn the_l2_fetches_two_lines_for_short_rings_and_aligned_rows_only() {
+        for config in COMPILED {
+            let promotion = |k: usize| {
+                let ld = k.next_multiple_of(8);
+                let problem = Problem::with_leading_dimensions(config.element, (100, 70, k), ld, ld, 70).unwrap();
+                operands(&problem, config, ADDRESSES).unwrap().map(|map| map.l2_promotion)
+            };
+            let deep = matches!(config.kernel, Kernel::Split | Kernel::Parts);
+            assert_eq!(promotion(4096), if deep { [128; 2] } else { [256; 2] }, "{}", config.entry);
+            // Rows of 128 bytes more, and of 16 less.
+            assert_eq!(promotion(4096 + 64), [128; 2], "{}", config.entry);
+            assert_eq!(promotion(4096 - 8), [128; 2], "{}", config.entry);
         }
     }
 

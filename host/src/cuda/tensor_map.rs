@@ -52,12 +52,11 @@ impl TiledMatrix {
             Swizzle::B128 => 3,
         };
         const INTERLEAVE_NONE: u32 = 0;
-        // CUtensorMapL2promotion. Fetching 256 bytes at a time pays only where rows start at multiples of that:
-        // elsewhere a row of the box takes part of one more, and the rest of it is fetched for nothing (see the
-        // worklog, "L2 promotion").
-        const L2_PROMOTION_128B: u32 = 2;
-        const L2_PROMOTION_256B: u32 = 3;
-        let l2_promotion = if self.stride_bytes.is_multiple_of(256) { L2_PROMOTION_256B } else { L2_PROMOTION_128B };
+        // CUtensorMapL2promotion.
+        let l2_promotion = match self.l2_promotion {
+            256 => 3,
+            _ => 2,
+        };
         const FILL_ZEROS: u32 = 0;
         // Dimension 0 is the contiguous one; the strides are those of the others.
         let dimensions = [self.columns, self.rows];
