@@ -28,6 +28,7 @@ CLUSTERS_AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 14}
 SHARED_PER_MULTIPROCESSOR = 228 * 1024
 LOADS = 16  # of partial sums, together
 TOGETHER = 8  # rows and columns of tiles
+SIDE_BY_SIDE = 4  # the same
 PARTIALS = 0.9  # microseconds for so many
 PARTIALS_ALL = 7.0  # terabytes a second
 L2_BYTES = 60 * 1024 * 1024
@@ -42,14 +43,14 @@ PARAMETERS = [
     ("UNALIGNED", 0.6, 0.0, 4.0),  # share of the L2's time
     ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
     ("LATENCY", 0.6, 0.1, 20.0),
-    ("LATENCY_LOADED", 0.8, 0.0, 6.0),
-    ("DRAM", 3.7, 3.0, 4.0),  # terabytes a second
+    ("LATENCY_LOADED", 0.8, 0.4, 6.0),
+    ("DRAM", 3.9, 3.0, 4.2),  # terabytes a second
     ("SCATTER", 0.03, 0.0, 0.2),  # share of the time for C, a doubling of the band
     ("EPILOGUE", 1.9, 0.0, 5.0),  # for 128x256
     ("SLAB", 0.4, 0.0, 2.0),  # share of the epilogue
     ("EXPOSED", 0.6, 0.0, 1.0),  # share of the epilogue
     ("REDUCTION", 2.6, 0.0, 5.0),
-    ("CLUSTER", 0.6, 0.0, 3.0),
+    ("CLUSTER", 0.6, 0.0, 2.0),
     ("GLOBAL_MEETING", 2.5, 0.0, 10.0),
 ]
 NAMES = [name for name, *_ in PARAMETERS]
@@ -114,7 +115,10 @@ def predict(values, r):
     whole = (r["tile_m"] + r["tile_n"]) * 128
     shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * np.where(unaligned, 1 + p["UNALIGNED"], 1)
     b_bytes = r["n"] * r["k"] * 2
-    l2 = merged * np.where(unaligned | parts_kernel, shared_out, whole) / p["L2"] / CLOCK
+    side_by_side = lambda tiles: np.sqrt(np.minimum(tiles, SIDE_BY_SIDE))
+    merging = (r["tile_m"] / side_by_side(columns) + r["tile_n"] / side_by_side(rows)) * 128
+    loaded = np.select([unaligned, parts_kernel & (blocks == 1) & (r["parts"] > 1), parts_kernel], [shared_out, merging, shared_out], whole)
+    l2 = merged * loaded / p["L2"] / CLOCK
     busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
 
     band = np.minimum(r["band"], rows)

@@ -41,41 +41,43 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.408;
+    pub const FILL: f64 = 1.336;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.040;
+    pub const NARROW: f64 = 0.055;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 95.396;
+    pub const L2: f64 = 106.090;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.237;
+    pub const SHORT_RING: f64 = 0.267;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.490;
+    pub const UNALIGNED: f64 = 0.549;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.476;
+    pub const SHARPNESS: f64 = 1.398;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.469;
+    pub const LATENCY: f64 = 1.360;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.685;
+    pub const LATENCY_LOADED: f64 = 0.735;
     /// Terabytes a second of DRAM; at the most that the fit allows.
-    pub const DRAM: f64 = 3.998;
+    pub const DRAM: f64 = 4.197;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.039;
+    pub const SCATTER: f64 = 0.056;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.308;
+    pub const EPILOGUE: f64 = 2.604;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.253;
+    pub const SLAB: f64 = 0.219;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.457;
+    pub const EXPOSED: f64 = 0.395;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.382;
+    pub const REDUCTION: f64 = 2.201;
     /// Microseconds that a cluster of several tiles costs.
-    pub const CLUSTER: f64 = 1.671;
+    pub const CLUSTER: f64 = 1.999;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 3.970;
+    pub const GLOBAL_MEETING: f64 = 2.724;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
+    /// Rows and columns of tiles of one part that the multiprocessors of a GPC hold: an estimate, not fitted.
+    pub const SIDE_BY_SIDE: f64 = 4.0;
     /// Microseconds for a thread's [`LOADS`](kernels::workspace::LOADS) of partial sums: an estimate, not fitted.
     pub const PARTIALS: f64 = 0.9;
     /// Terabytes a second at which all multiprocessors together write partial sums, and read them: by clocks read in the
@@ -220,13 +222,17 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let mmas = (tile.mma_rows() / 64 * tile.k / config.element.mma_k()) as f64;
     let tensor = mmas * width / 2.0 * (1.0 + NARROW * (256.0 / width - 1.0)) * clock;
     // Neighbours' requests for the same line are merged, which makes multicast no better; but not where rows straddle
-    // lines, nor where most of those who run at once have another K.
+    // lines, nor where most of those who run at once have another K. Single blocks of one part lie side by side, and some
+    // of their requests are merged: as many, it is assumed, as if the square root of those who share a tile did.
     let row_bytes = tile.k as f64 * bytes;
     let aligned = rows_fill_lines(config.element, k);
     let together = rows.min(columns) >= TOGETHER && turns > 1.0;
     let merged = if aligned && stages <= 3 && together { 1.0 - SHORT_RING } else { 1.0 };
+    let side_by_side = |tiles: f64| tiles.min(SIDE_BY_SIDE).sqrt();
     let loaded = if aligned && config.kernel != Kernel::Parts {
         (tile.m + tile.n) as f64 * row_bytes
+    } else if aligned && cluster == Cluster::ONE && parts > 1 {
+        (tile.m as f64 / side_by_side(columns) + tile.n as f64 / side_by_side(rows)) * row_bytes
     } else {
         let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
         (a_box + b_box) as f64 * row_bytes * (1.0 + if aligned { 0.0 } else { UNALIGNED })

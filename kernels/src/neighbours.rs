@@ -9,8 +9,18 @@ use crate::epilogue::Output;
 use crate::pipeline::Ring;
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, cluster, control, fence, mbarrier, sreg, tma};
-use crate::tile_order::banded;
+use crate::tile_order::{banded, patched};
 use crate::unroll::unroll;
+
+/// Stages that a block goes through in all, below which a grid is short ([`Clusters::let_next_in`]): between what gained
+/// and what lost by being late, of the shapes of the suite on an H200.
+const SHORT: u64 = 128;
+/// The same where C has few rows of tiles.
+const SHORT_FEW_ROWS: u64 = 60;
+/// Columns of tiles below which it does not matter where blocks land: all read the same of B, and each its own of A.
+const NARROW: u32 = 4;
+/// Stages of a tile from which K is long ([`Clusters::in_patches`]).
+const LONG: u32 = 128;
 
 /// This block's place in its cluster.
 #[derive(Clone, Copy)]
@@ -43,10 +53,15 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
     /// Sets up `ring`, whose stages `consumers` warpgroups of each block release, and lets the blocks of the cluster begin
     /// together. The set-up overlaps with the end of the grid before; memory may be touched from here on.
     ///
+    /// With `let_next_in` the next grid's blocks begin as soon as multiprocessors are free for them, and are set up when
+    /// this grid is complete; but they land wherever one is free. Without, they begin when all blocks of this grid
+    /// have exited, half a microsecond later, and in the hardware's own order: sixteen that follow each other in one
+    /// GPC, two on the multiprocessors of a TPC, where requests for the same lines are merged.
+    ///
     /// # Safety
     /// All threads of the cluster call it, each warp converged, and nobody has used the barriers before.
     #[inline(always)]
-    pub unsafe fn begin<const STAGES: usize>(&self, ring: &Ring<STAGES>, consumers: usize) {
+    pub unsafe fn begin<const STAGES: usize>(&self, ring: &Ring<STAGES>, consumers: usize, let_next_in: bool) {
         // SAFETY: as promised by the caller. A stage of this block is written by itself and by the other blocks of its
         // row and column, so its consumers release it to all of them.
         unsafe {
@@ -56,7 +71,9 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
             }
             if Self::BLOCKS > 1 { cluster::sync() } else { barrier::sync_block() }
         }
-        control::launch_dependents();
+        if let_next_in {
+            control::launch_dependents();
+        }
         control::wait_for_prerequisites();
     }
 
@@ -172,6 +189,7 @@ pub struct Clusters<const CM: usize, const CN: usize> {
     rows: u32,
     columns: u32,
     band: u32,
+    patches: bool,
 }
 
 impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
@@ -179,7 +197,14 @@ impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
     #[inline(always)]
     pub fn new(neighbours: Neighbours<CM, CN>, out: &Output, tile: Tile, band: u32) -> Self {
         let (rows, columns) = (out.m.div_ceil((tile.m * CM) as u32), out.n.div_ceil((tile.n * CN) as u32));
-        Clusters { neighbours, tile, rows, columns, band }
+        Clusters { neighbours, tile, rows, columns, band, patches: false }
+    }
+
+    /// The same in patches ([`patched`]) where K is long, of `k_tiles` stages, and blocks are no clusters. (Where it is
+    /// shorter, more of A stays in the L2 from one column to the next than patches save.)
+    #[inline(always)]
+    pub fn in_patches(self, k_tiles: u32) -> Self {
+        Clusters { patches: Neighbours::<CM, CN>::BLOCKS == 1 && k_tiles >= LONG, ..self }
     }
 
     /// How many there are.
@@ -188,10 +213,30 @@ impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
         self.rows * self.columns
     }
 
+    /// Whether a grid that walks over them `step` at a time, `k_tiles` stages each, should let the next one in early
+    /// ([`Neighbours::begin`]): where it takes so short that half a microsecond counts for more than where blocks land,
+    /// where that does not matter, and where blocks are clusters, which the hardware places in another order. Of two to
+    /// four rows of tiles with more columns, each tile of B is read by as few blocks, and it counts for more that these
+    /// are side by side.
+    #[inline(always)]
+    // ANCHOR: let_next_in
+    pub fn let_next_in(&self, step: u32, k_tiles: u32) -> bool {
+        let few_rows = self.rows >= 2 && self.rows <= 4 && self.columns > self.rows;
+        let short = if few_rows { SHORT_FEW_ROWS } else { SHORT };
+        Neighbours::<CM, CN>::BLOCKS > 1
+            || self.columns < NARROW
+            || u64::from(self.count()) * u64::from(k_tiles) < u64::from(step) * short
+    }
+    // ANCHOR_END: let_next_in
+
     /// Row and column of C where this block's tile of cluster `index` begins.
     #[inline(always)]
     pub fn corner(&self, index: u32) -> (u32, u32) {
-        let (m, n) = banded(index, self.rows, self.columns, self.band);
+        let (m, n) = if self.patches {
+            patched(index, self.rows, self.columns, self.band)
+        } else {
+            banded(index, self.rows, self.columns, self.band)
+        };
         let Neighbours { row, column } = self.neighbours;
         ((m * CM as u32 + row) * self.tile.m as u32, (n * CN as u32 + column) * self.tile.n as u32)
     }

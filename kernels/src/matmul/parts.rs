@@ -100,7 +100,8 @@ mod device {
         let thread = sreg::thread();
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own. That the grid before is complete then is also why grids of a stream may use the same workspace.
-        unsafe { neighbours.begin(&ring, CONSUMERS) };
+        // Single blocks of one part, which share rows of A and B, should land side by side.
+        unsafe { neighbours.begin(&ring, CONSUMERS, blocks > 1) };
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warp walks the ring as the consumers do, and one thread of it loads what stages have
@@ -187,8 +188,8 @@ mod device {
     }
 }
 
-compiled! { N64, clustered_rows, parted_entries { [[Parts "parts"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [9] [[1 x 2]] } }
-compiled! { N128, clustered_rows, parted_entries { [[Parts "parts"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [6] [[2 x 1] [1 x 2] [2 x 2]] } }
+compiled! { N64, clustered_rows, parted_entries { [[Parts "parts"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 64]] [64] [9] [[1 x 1] [1 x 2]] } }
+compiled! { N128, clustered_rows, parted_entries { [[Parts "parts"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [6] [[1 x 1] [2 x 1] [1 x 2] [2 x 2]] } }
 
 /// The configurations that are compiled.
 pub const COMPILED: &[&[Config]] = &[N64, N128];

@@ -124,11 +124,11 @@ pub(super) mod device {
 
         // The grid walks over clusters of tiles.
         let neighbours = Neighbours::<CM, CN>::here();
-        let tiles = Clusters::new(neighbours, &out, tile, band);
+        let k_tiles = k.div_ceil(tile.k as u32);
+        let tiles = Clusters::new(neighbours, &out, tile, band).in_patches(k_tiles);
         let clusters = tiles.count();
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
-        let k_tiles = k.div_ceil(tile.k as u32);
         // SAFETY: k ≥ 1. Without knowing this, the compiler keeps a second set of accumulators for the case
         // that the loop over K never runs.
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
@@ -136,7 +136,7 @@ pub(super) mod device {
         let thread = sreg::thread();
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own.
-        unsafe { neighbours.begin(&ring, CONSUMERS) };
+        unsafe { neighbours.begin(&ring, CONSUMERS, tiles.let_next_in(step, k_tiles)) };
 
         if thread >= (CONSUMERS * WARPGROUP) as u32 {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages

@@ -140,7 +140,7 @@ mod device {
         let thread = sreg::thread();
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own.
-        unsafe { neighbours.begin(&ring, CONSUMERS) };
+        unsafe { neighbours.begin(&ring, CONSUMERS, tiles.let_next_in(step, k_tiles)) };
 
         if thread >= CONSUMER_THREADS {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages

@@ -101,7 +101,7 @@ mod device {
         let loads = thread == 0;
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own.
-        unsafe { neighbours.begin(&ring, CONSUMERS) };
+        unsafe { neighbours.begin(&ring, CONSUMERS, tiles.let_next_in(step, k_tiles)) };
 
         // ANCHOR: load_next
         // What is loaded next: which tile, where it begins, and which of its tiles of K.
