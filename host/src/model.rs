@@ -41,34 +41,34 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.336;
+    pub const FILL: f64 = 1.335;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.055;
+    pub const NARROW: f64 = 0.056;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 106.090;
+    pub const L2: f64 = 105.705;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
     pub const SHORT_RING: f64 = 0.267;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.549;
+    pub const UNALIGNED: f64 = 0.564;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.398;
+    pub const SHARPNESS: f64 = 1.405;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.360;
+    pub const LATENCY: f64 = 1.364;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.735;
+    pub const LATENCY_LOADED: f64 = 0.731;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 4.197;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
     pub const SCATTER: f64 = 0.056;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.604;
+    pub const EPILOGUE: f64 = 2.599;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.219;
+    pub const SLAB: f64 = 0.220;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.395;
+    pub const EXPOSED: f64 = 0.396;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.201;
+    pub const REDUCTION: f64 = 2.208;
     /// Microseconds that a cluster of several tiles costs.
     pub const CLUSTER: f64 = 1.999;
     /// Microseconds that clusters take to meet through global memory.

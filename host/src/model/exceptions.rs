@@ -39,6 +39,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     exception([256, 4096, 14336], "split_f16_128x128x64_s6_k2", 1, 16),
     exception([2048, 6144, 2048], "pingpong_f16_128x192x64_s4_c1x1", 1, 16),
     exception([8192, 24576, 8192], "wide_f16_256x192x64_s3_c1x1", 1, 8),
+    exception([16384, 16384, 4096], "wide_f16_256x192x64_s3_c1x1", 1, 8),
     exception([65536, 128, 1024], "pingpong_f16_128x128x64_s5_c1x1", 1, 16),
     exception([128, 65536, 1024], "pingpong_f16_128x128x64_s5_c1x1", 1, 8),
     exception([64, 100000, 512], "split_f16_64x96x64_s5_k1", 1, 8),
