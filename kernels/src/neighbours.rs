@@ -9,7 +9,7 @@ use crate::epilogue::Output;
 use crate::pipeline::Ring;
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, cluster, control, fence, mbarrier, sreg, tma};
-use crate::tile_order::{banded, patched};
+use crate::tile_order::{PATCH, banded, patched};
 use crate::unroll::unroll;
 
 /// Stages that a block goes through in all, below which a grid is short ([`Clusters::let_next_in`]): between what gained
@@ -200,11 +200,13 @@ impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
         Clusters { neighbours, tile, rows, columns, band, patches: false }
     }
 
-    /// The same in patches ([`patched`]) where K is long, of `k_tiles` stages, and blocks are no clusters. (Where it is
-    /// shorter, more of A stays in the L2 from one column to the next than patches save.)
+    /// The same in patches ([`patched`]) for a grid that walks over them `step` at a time, `k_tiles` stages each: where blocks
+    /// are no clusters, K is long (where it is shorter, more of A stays in the L2 from one column to the next than patches
+    /// save), and `step` is a number of whole patches, so that each stays in the GPC where it began.
     #[inline(always)]
-    pub fn in_patches(self, k_tiles: u32) -> Self {
-        Clusters { patches: Neighbours::<CM, CN>::BLOCKS == 1 && k_tiles >= LONG, ..self }
+    pub fn in_patches(self, step: u32, k_tiles: u32) -> Self {
+        let whole = step.is_multiple_of(PATCH * PATCH);
+        Clusters { patches: Neighbours::<CM, CN>::BLOCKS == 1 && whole && k_tiles >= LONG, ..self }
     }
 
     /// How many there are.

@@ -135,6 +135,20 @@ fn dense_products_of_clusters_that_share_tiles() {
     }
 }
 
+/// Where K is long and a turn is of whole patches of tiles, they are taken in another order: each still once.
+#[test]
+fn a_long_k_is_taken_in_patches() {
+    let entry = "persistent_f16_128x64x64_s6_c1x1";
+    let program = program(entry);
+    let tile = Problem::sparse(entry, [1; 3]).config.tile;
+    // Four rows of eight tiles, for sixteen blocks and for one fewer.
+    for multiprocessors in [16, 15] {
+        let mut problem = Problem::sparse(entry, [4 * tile.m - 5, 8 * tile.n - 8, 8192]);
+        problem.multiprocessors = multiprocessors;
+        check(&problem, &program, &[Schedule::Timed]);
+    }
+}
+
 /// Products under many schedules with all operands random, for a few configurations.
 #[test]
 fn dense_products_under_many_schedules() {

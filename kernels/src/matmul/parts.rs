@@ -1,10 +1,12 @@
-//! Parts: clusters that share the operands of neighbouring tiles, and the K of each with other clusters.
+//! Parts: the K of each tile shared by blocks that have nothing else in common, and tiles of one part side by side.
 //!
 //! What changes from split: where C has a few tiles and K is long, what bounds split is not DRAM but what the L2 delivers to
-//! the multiprocessors, since each reads its own A and B. So here tiles are as large as two warpgroups can hold, and
-//! the blocks of a cluster are neighbours: each loads a part of the operand that they share, and multicasts it, as in the
-//! persistent kernel. K is shared by clusters, the tile's *parts*, which meet through global memory as those of split do
-//! ([`crate::workspace`]).
+//! the multiprocessors. So here tiles are as large as two warpgroups can hold, and the blocks of one part, which read
+//! the same rows of A and B, are to be neighbours on the chip, where requests for the same lines are merged. They follow each
+//! other in the grid, which places them so, unless the grid before has let this one in early. Or they are a
+//! cluster: each block loads a part of the operand that they share, and multicasts it, as in the persistent kernel.
+//! Clusters, of one block or several, share K as the *parts* of their tiles, and meet through global memory as those
+//! of split do ([`crate::workspace`]).
 //!
 //! ```text
 //!  tiles of K     0, 3, 6, …          1, 4, 7, …          2, 5, 8, …

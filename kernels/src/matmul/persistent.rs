@@ -12,6 +12,9 @@
 //! - Blocks may form clusters of `CM`×`CN` tiles. Blocks of the same column share their tile of B: each loads a
 //!   part of it and multicasts it to all of them. Likewise for rows and A.
 //! - One thread of each consumer warpgroup releases a stage for all, in every block that writes to it.
+//! - Neighbours in C should be neighbours on the chip, where requests for the same lines are merged: a long grid does not
+//!   let the next one in early, whose blocks would land anywhere (`neighbours.rs`), and
+//!   where K is long too, tiles are taken in patches.
 //!
 //! ```text
 //!  warpgroup 0   │ tile 0: MMA MMA MMA … │ store │ tile 1: MMA MMA MMA … │ store │
@@ -124,11 +127,11 @@ pub(super) mod device {
 
         // The grid walks over clusters of tiles.
         let neighbours = Neighbours::<CM, CN>::here();
-        let k_tiles = k.div_ceil(tile.k as u32);
-        let tiles = Clusters::new(neighbours, &out, tile, band).in_patches(k_tiles);
-        let clusters = tiles.count();
         let first = sreg::block_x() / blocks;
         let step = sreg::blocks_x() / blocks;
+        let k_tiles = k.div_ceil(tile.k as u32);
+        let tiles = Clusters::new(neighbours, &out, tile, band).in_patches(step, k_tiles);
+        let clusters = tiles.count();
         // SAFETY: k ≥ 1. Without knowing this, the compiler keeps a second set of accumulators for the case
         // that the loop over K never runs.
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
