@@ -5,6 +5,7 @@ mod fragment;
 mod machine;
 mod order;
 mod phases;
+mod placement;
 mod ring;
 mod roles;
 mod split;
@@ -19,6 +20,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("fragment.svg", fragment::draw()),
         ("machine.svg", machine::draw()),
         ("phases.svg", phases::draw()),
+        ("placement.svg", placement::draw()),
         ("ring.svg", ring::draw()),
         ("roles.svg", roles::draw()),
         ("split.svg", split::draw()),
