@@ -8,7 +8,7 @@ use crate::support::{Failure, Gpu, Shape, Test, ensure, for_element, multiplying
 
 /// Shapes that are ragged in every dimension, alone and together; K shorter than the ring, and longer;
 /// rows that lie further apart than they are long; C at an odd element, with odd rows, and as TMA takes it;
-/// for kernels whose blocks walk over tiles, more tiles than there are blocks.
+/// for kernels whose blocks walk over tiles, more tiles than there are blocks, and a K that is long enough for patches.
 fn shapes(config: &Config) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for edge in [1, 7, 63, 64, 65, 127, 128, 129, 255, 257] {
@@ -33,6 +33,7 @@ fn shapes(config: &Config) -> Vec<Shape> {
     }
     if config.kernel.is_persistent() {
         shapes.extend([Shape::new(2100, 3000, 72), Shape::new(2049, 2305, 200).padded(0, 0, 7, 0)]);
+        shapes.push(Shape::new(509, 2040, 8200));
     }
     shapes
 }
