@@ -44,7 +44,8 @@ PARAMETERS = [
     ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
     ("LATENCY", 0.6, 0.1, 20.0),
     ("LATENCY_LOADED", 0.8, 0.4, 6.0),
-    ("DRAM", 3.9, 3.0, 4.2),  # terabytes a second
+    ("DRAM", 3.9, 3.0, 4.4),  # terabytes a second
+    ("OUTSIDE", 0.3, 0.0, 2.0),  # share of DRAM's time
     ("SCATTER", 0.03, 0.0, 0.2),  # share of the time for C, a doubling of the band
     ("EPILOGUE", 1.9, 0.0, 5.0),  # for 128x256
     ("SLAB", 0.4, 0.0, 2.0),  # share of the epilogue
@@ -124,7 +125,9 @@ def predict(values, r):
     band = np.minimum(r["band"], rows)
     passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
     c_bytes = r["m"] * r["n"] * 2 * (1 + p["SCATTER"] * np.log2(band))
-    dram = (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
+    outside = np.maximum(r["tile_m"] - r["m"], 0) + np.maximum(r["tile_n"] - r["n"], 0)
+    zeros = 1 + p["OUTSIDE"] * outside / (r["tile_m"] + r["tile_n"])
+    dram = zeros * (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
     load = dram / (dram + turns * steps * busy)
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
     step = np.maximum(busy, merged * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
@@ -150,7 +153,7 @@ def fit(r):
 
     First least squares of the logarithms of all times; the farther behind the best of its shape, the less a row
     counts. Then, from there, what is wanted: that the predicted best of each shape is a fast one. A choice of one
-    row has no slope to follow, so rows are taken in proportion to exp(-predicted / 2 %).
+    row has no slope to follow, so rows are taken in proportion to exp(-predicted / 1 %).
     """
     order = np.argsort(r["shape"], kind="stable")
     r = {name: column[order] for name, column in r.items()}
@@ -165,7 +168,7 @@ def fit(r):
     def loss(logarithms):
         x = first * np.exp(logarithms)
         predicted = np.log(predict(x, r))
-        likely = np.exp((spread(np.minimum.reduceat(predicted, starts)) - predicted) / 0.02)
+        likely = np.exp((spread(np.minimum.reduceat(predicted, starts)) - predicted) / 0.01)
         regret = likely * np.minimum(behind - 1, 0.5)
         regret = np.add.reduceat(regret, starts) / np.add.reduceat(likely, starts)
         return np.minimum(regret, 0.15).mean() + 0.3 * np.sqrt(np.mean(errors(x) ** 2))

@@ -12,7 +12,8 @@
 //! - **step**: what the tensor cores take for a stage and what the L2 takes to deliver it, the greater and a share
 //!   of the other, since the chip's power is shared too; or, if longer, the latency of a load over the stages that
 //!   are on their way.
-//! - **DRAM**: each operand once, B again for each band of rows where it is too large for the L2, and C.
+//! - **DRAM**: each operand once, B again for each band of rows where it is too large for the L2, and C; all of it slower
+//!   where a tile is larger than the matrix.
 //! - **fill**: until the first stage has arrived; **epilogue**: what storing a tile adds, of which a persistent
 //!   kernel hides a share behind its next tile; **meeting**: the sum over the blocks that share a tile, or what
 //!   it takes clusters to start and end together; and where several clusters share a tile, the sum through global
@@ -41,38 +42,41 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.335;
+    pub const FILL: f64 = 1.666;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.056;
+    pub const NARROW: f64 = 0.038;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 105.705;
+    pub const L2: f64 = 108.705;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.267;
+    pub const SHORT_RING: f64 = 0.195;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.564;
+    pub const UNALIGNED: f64 = 0.530;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.405;
+    pub const SHARPNESS: f64 = 1.391;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.364;
+    pub const LATENCY: f64 = 1.183;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.731;
+    pub const LATENCY_LOADED: f64 = 0.686;
     /// Terabytes a second of DRAM; at the most that the fit allows.
-    pub const DRAM: f64 = 4.197;
+    pub const DRAM: f64 = 4.398;
+    /// Share by which DRAM takes longer where a tile's rows of A and B lie outside the matrices, of all its rows: zeros lie
+    /// in the ring in place of what could be on its way.
+    pub const OUTSIDE: f64 = 0.841;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.056;
+    pub const SCATTER: f64 = 0.060;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.599;
+    pub const EPILOGUE: f64 = 2.410;
     /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.220;
+    pub const SLAB: f64 = 0.078;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.396;
+    pub const EXPOSED: f64 = 0.473;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.208;
+    pub const REDUCTION: f64 = 1.652;
     /// Microseconds that a cluster of several tiles costs.
     pub const CLUSTER: f64 = 1.999;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 2.724;
+    pub const GLOBAL_MEETING: f64 = 4.199;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
@@ -240,6 +244,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let l2 = merged * loaded / L2 * clock;
     let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
 
+    let outside = (tile.m.saturating_sub(m) + tile.n.saturating_sub(n)) as f64 / (tile.m + tile.n) as f64;
+
     let [m, n, k] = [m, n, k].map(|size| size as f64);
     let band = f64::from(band.max(1)).min(rows);
     let b_bytes = n * k * bytes;
@@ -247,7 +253,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let passes = if b_bytes > L2_BYTES / 2.0 { (rows / band).ceil() } else { 1.0 };
     let c_bytes = m * n * bytes;
     let dram_bytes = m * k * bytes + passes * b_bytes + c_bytes;
-    let dram = (dram_bytes + SCATTER * band.log2() * c_bytes) / (DRAM * 1e12);
+    let dram = (1.0 + OUTSIDE * outside) * (dram_bytes + SCATTER * band.log2() * c_bytes) / (DRAM * 1e12);
 
     let load = dram / (dram + turns * steps * busy);
     // The stage that is being multiplied is not on its way.
