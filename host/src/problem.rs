@@ -18,7 +18,7 @@ pub const TMA_ALIGNMENT: usize = 16;
 pub const TMA_STRIDE_LIMIT: usize = 1 << 40;
 
 /// A matrix product C = A·Bᵀ of validated sizes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Problem {
     element: Kind,
     m: usize,
@@ -41,7 +41,7 @@ pub enum Work {
 }
 
 /// Addresses of the first elements of A, B and C, in whatever memory they are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Addresses {
     /// Address of A.
     pub a: u64,

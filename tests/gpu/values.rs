@@ -1,6 +1,6 @@
 //! What special values and sizes do.
 
-use hopper_gemm::cuda::DeviceMatrix;
+use hopper_gemm::cuda::{DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef, Gemm};
 use hopper_gemm::{Element, MatMut, MatRef, check, random};
 use kernels::catalogue::Config;
 
@@ -19,6 +19,7 @@ pub fn tests() -> Vec<Test> {
         let name = element.name();
         tests.push(test(format!("zero_sizes::{name}"), move |gpu| for_element!(element, zero_sizes(gpu))));
         tests.push(test(format!("host_slices::{name}"), move |gpu| for_element!(element, host_slices(gpu))));
+        tests.push(test(format!("same_addresses::{name}"), move |gpu| for_element!(element, same_addresses(gpu))));
         tests.push(test(format!("copies::{name}"), move |gpu| for_element!(element, copies(gpu))));
     }
     tests
@@ -58,6 +59,46 @@ fn special<T: Element>(gpu: &Gpu, config: &'static Config) -> Result<(), Failure
                     }
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// What a call made ready for some addresses serves the next call with the same ones, whatever they hold by then, and no
+/// call with other sizes or leading dimensions.
+fn same_addresses<T: Element>(gpu: &Gpu) -> Result<(), Failure> {
+    let gemm = Gemm::new(&gpu.device)?;
+    let stream = gpu.device.stream()?;
+    let [a, b, c] = [(); 3].map(|()| DeviceMatrix::<T>::new(&gpu.device, 256, 256));
+    let (a, b, c) = (a?, b?, c?);
+    for round in 0..3 {
+        for [m, n, k, pad] in
+            [[128, 64, 64, 0], [64, 128, 64, 0], [128, 64, 64, 8], [128, 64, 56, 0], [33, 17, 8, 0_usize]]
+        {
+            let what = format!("round {round}, {m}x{n}x{k}, rows {pad} elements longer");
+            let (ld, ldc) = (k + pad, n.next_multiple_of(8) + pad);
+            let host_a = random::normal::<T>(m, k, round, random::A)?;
+            let host_b = random::normal::<T>(n, k, round, random::B)?;
+            // SAFETY: each of the three has room for 256×256 elements, and nobody else uses them.
+            let of = |matrix: &DeviceMatrix<T>, rows, cols, ld| unsafe {
+                DeviceMatrixMut::<T>::from_raw(&gpu.device, matrix.address(), rows, cols, ld)
+            };
+            of(&a, m, k, ld).upload(&stream, &host_a.view())?;
+            of(&b, n, k, ld).upload(&stream, &host_b.view())?;
+            of(&c, m, n, ldc).fill(&stream, T::from_f32(f32::NAN))?;
+            // SAFETY: as above.
+            let [left, right] = [(&a, m), (&b, n)].map(|(matrix, rows)| unsafe {
+                DeviceMatrixRef::<T>::from_raw(&gpu.device, matrix.address(), rows, k, ld)
+            });
+            gemm.run(&stream, left, right, of(&c, m, n, ldc))?;
+            wait(&stream, || what.clone())?;
+            let mut host_c = vec![T::default(); m * n];
+            // SAFETY: as above.
+            unsafe { DeviceMatrixRef::<T>::from_raw(&gpu.device, c.address(), m, n, ldc) }
+                .download(&stream, &mut MatMut::new(&mut host_c, m, n, n)?)?;
+            let c_view = MatRef::new(&host_c, m, n, n)?;
+            let report = check::compare::<T, f64>(host_a.view(), host_b.view(), c_view, &mut |_| ())?;
+            ensure!(report.passed(), "{what}: {report:?}");
         }
     }
     Ok(())

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::catalogue::{Config, Element as Kind};
+use smallvec::SmallVec;
 
 use super::driver::{Device, Stream};
 use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
-use super::module::{Kernel, Kernels, Parameter, Prefer};
+use super::module::{Kernel, Kernels, PARAMETERS, Parameter, Prefer};
 use super::tensor_map::Encoded;
 use super::workspace::{Addresses as WorkspaceAddresses, Workspaces};
 use crate::element::Element;
@@ -20,8 +21,9 @@ use crate::tensor_map;
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
 ///
-/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape, and the memory through
-/// which clusters share tiles ([`Plan::with_parts`]). One value serves any number of threads.
+/// Kernels are loaded when they are first used and kept, and so is what was chosen for a shape, what was made ready for
+/// matrices at an address, and the memory through which clusters share tiles ([`Plan::with_parts`]). One value serves any
+/// number of threads.
 ///
 /// ```no_run
 /// use half::f16;
@@ -43,12 +45,26 @@ pub struct Gemm {
     kernels: Kernels,
     /// By M, N, K and the element type.
     selections: Mutex<HashMap<([usize; 3], Kind), Selection>>,
+    /// By what they are for.
+    launches: Mutex<HashMap<Operands, Arc<Launch>>>,
     /// For plans whose tiles are shared by several clusters.
     workspaces: Arc<Workspaces>,
 }
 
 /// Shapes for which the choice is kept; with more of them all are forgotten, and chosen again.
 const MOST_SELECTIONS: usize = 1024;
+/// Operands for which the launch is kept, with its tensor maps; likewise.
+const MOST_LAUNCHES: usize = 1024;
+
+/// What a launch is for: all that it depends on, besides the device.
+///
+/// A tensor map holds an address, sizes and leading dimensions, and nothing of who owns the memory. So what was made ready
+/// for matrices that have been dropped is right for others of the same shape that come to lie at the same addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Operands {
+    problem: Problem,
+    addresses: Addresses,
+}
 
 impl Gemm {
     /// For `device`. Machine code comes from the embedded cubins where the driver accepts them, unless
@@ -62,7 +78,12 @@ impl Gemm {
 
     /// For `device`, with machine code from where `prefer` says.
     pub fn with_preference(device: &Device, prefer: Prefer) -> Result<Gemm> {
-        Ok(Gemm { kernels: Kernels::new(device, prefer)?, selections: Mutex::default(), workspaces: Arc::default() })
+        Ok(Gemm {
+            kernels: Kernels::new(device, prefer)?,
+            selections: Mutex::default(),
+            launches: Mutex::default(),
+            workspaces: Arc::default(),
+        })
     }
 
     /// The device.
@@ -75,7 +96,8 @@ impl Gemm {
         &self.kernels
     }
 
-    /// Puts C = A·Bᵀ into `stream` with the kernel that [`select::select`] chooses.
+    /// Puts C = A·Bᵀ into `stream` with the kernel that [`select::select`] chooses. What it makes ready for the operands, tensor
+    /// maps among it, is kept for the next call with the same ones.
     ///
     /// M or N of 0 does nothing; K of 0 writes zeros.
     ///
@@ -92,7 +114,23 @@ impl Gemm {
     ) -> Result<()> {
         let (a, b, c) = (a.into(), b.into(), c.into());
         let problem = problem_of(&a, &b, &c)?;
-        self.plan_selected(self.selected(&problem)?, a, b, c)?.run(stream)
+        self.check_devices(&a, &b, &c)?;
+        let operands = Operands { problem, addresses: addresses_of(&a, &b, &c) };
+        // A thread that panicked has left a map that is still true.
+        let known = self.launches.lock().unwrap_or_else(PoisonError::into_inner).get(&operands).cloned();
+        if let Some(launch) = known {
+            return launch.run(stream);
+        }
+        let plan = self.plan_selected(self.selected(&problem)?, a, b, c)?;
+        let Action::Launch(launch) = plan.action else { return plan.run(stream) };
+        let launch: Arc<Launch> = launch.into();
+        let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        if launches.len() >= MOST_LAUNCHES {
+            launches.clear();
+        }
+        launches.insert(operands, Arc::clone(&launch));
+        drop(launches);
+        launch.run(stream)
     }
 
     /// Prepares C = A·Bᵀ with the kernel of `config`: checks everything, loads the kernel and encodes the
@@ -112,13 +150,8 @@ impl Gemm {
         if config.element != T::KIND {
             return Err(Error::ElementType { entry: config.entry, kernel: config.element.name(), got: T::KIND.name() });
         }
-        let expected = self.device().index();
-        for (what, device) in [("A", a.0.device), ("B", b.0.device), ("C", c.0.device)] {
-            if device != expected {
-                return Err(Error::WrongDevice { what, device, expected });
-            }
-        }
-        let addresses = Addresses { a: a.0.address, b: b.0.address, c: c.0.address };
+        self.check_devices(&a, &b, &c)?;
+        let addresses = addresses_of(&a, &b, &c);
         let action = match problem.work() {
             Work::Nothing => Action::Nothing,
             Work::Zeros => Action::Zeros,
@@ -132,6 +165,8 @@ impl Gemm {
                     return Err(Error::Launch { entry: config.entry, reason });
                 }
                 Action::Launch(Box::new(Launch {
+                    problem,
+                    c: addresses.c,
                     kernel: self.kernels.get(config.entry)?,
                     config,
                     a_map: a_map.encode(device)?,
@@ -210,6 +245,22 @@ impl Gemm {
         })
     }
 
+    /// Refuses matrices of another device.
+    fn check_devices<T>(
+        &self,
+        a: &DeviceMatrixRef<'_, T>,
+        b: &DeviceMatrixRef<'_, T>,
+        c: &DeviceMatrixMut<'_, T>,
+    ) -> Result<()> {
+        let expected = self.device().index();
+        for (what, device) in [("A", a.0.device), ("B", b.0.device), ("C", c.0.device)] {
+            if device != expected {
+                return Err(Error::WrongDevice { what, device, expected });
+            }
+        }
+        Ok(())
+    }
+
     /// What [`select::select`] chooses for `problem`. Choosing takes longer than looking up what was chosen.
     fn selected(&self, problem: &Problem) -> Result<Selection> {
         let sizes = [problem.m(), problem.n(), problem.k()];
@@ -238,6 +289,10 @@ fn problem_of<T: Element>(
     Problem::with_leading_dimensions(T::KIND, (m, n, k), a.ld, b.ld, c.ld)
 }
 
+fn addresses_of<T>(a: &DeviceMatrixRef<'_, T>, b: &DeviceMatrixRef<'_, T>, c: &DeviceMatrixMut<'_, T>) -> Addresses {
+    Addresses { a: a.0.address, b: b.0.address, c: c.0.address }
+}
+
 /// A product that is ready to run, any number of times, on the matrices it was made for.
 pub struct Plan<'a> {
     problem: Problem,
@@ -253,6 +308,8 @@ enum Action {
 }
 
 struct Launch {
+    problem: Problem,
+    c: u64,
     kernel: Arc<Kernel>,
     config: &'static Config,
     a_map: Encoded,
@@ -326,40 +383,47 @@ impl Plan<'_> {
     /// When the stream is of another device, when there is no memory for the workspace, or when the driver refuses
     /// the launch.
     pub fn run(&self, stream: &Stream) -> Result<()> {
-        let (m, n, k) = (self.problem.m(), self.problem.n(), self.problem.k());
         match &self.action {
             Action::Nothing => Ok(()),
             // SAFETY: the plan borrows C, which has that shape.
-            Action::Zeros => unsafe { matrix::fill(stream, self.c, 0, m, n, self.problem.ldc()) },
-            Action::Launch(launch) => {
-                // Problem keeps them at most 2³¹.
-                let (m, n, k, ldc) = (m as u32, n as u32, k as u32, self.problem.ldc() as u64);
-                let maps = [&launch.a_map, &launch.b_map, &launch.c_map].map(Parameter::of);
-                let kernel = launch.config.kernel;
-                let maps = if kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
-                let sizes = [
-                    Parameter::of(&self.c),
-                    Parameter::of(&m),
-                    Parameter::of(&n),
-                    Parameter::of(&k),
-                    Parameter::of(&ldc),
-                    Parameter::of(&launch.band),
-                ];
-                // Before anything is allocated on its device.
-                launch.kernel.check_stream(stream)?;
-                let workspace = launch.config.workspace(self.problem.m(), self.problem.n(), launch.parts);
-                launch.workspaces.with(stream, workspace, |WorkspaceAddresses { meetings, partials }| {
-                    let shared = [Parameter::of(&launch.parts), Parameter::of(&meetings), Parameter::of(&partials)];
-                    let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
-                    let parameters: Vec<Parameter<'_>> = maps.iter().chain(&sizes).chain(shared).copied().collect();
-                    // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
-                    // the matrices that this plan borrows. A matrix that is dropped while the kernel runs
-                    // waits for it, and for views of foreign memory their maker has promised as much. The workspace
-                    // is as large as the launch needs and the stream's own; its meetings are zero, for launches
-                    // leave them so.
-                    unsafe { launch.kernel.launch(stream, launch.blocks, &parameters) }
-                })
-            }
+            Action::Zeros => unsafe {
+                matrix::fill(stream, self.c, 0, self.problem.m(), self.problem.n(), self.problem.ldc())
+            },
+            Action::Launch(launch) => launch.run(stream),
         }
+    }
+}
+
+impl Launch {
+    /// Puts the product into `stream`, for [`Plan::run`] and [`Gemm::run`], which hold views of the matrices that it is for.
+    fn run(&self, stream: &Stream) -> Result<()> {
+        let (problem, kernel) = (&self.problem, self.config.kernel);
+        // Problem keeps them at most 2³¹.
+        let (m, n, k, ldc) = (problem.m() as u32, problem.n() as u32, problem.k() as u32, problem.ldc() as u64);
+        // Before anything is allocated on its device.
+        self.kernel.check_stream(stream)?;
+        let workspace = self.config.workspace(problem.m(), problem.n(), self.parts);
+        self.workspaces.with(stream, workspace, |WorkspaceAddresses { meetings, partials }| {
+            let maps = [&self.a_map, &self.b_map, &self.c_map].map(Parameter::of);
+            let sizes = [
+                Parameter::of(&self.c),
+                Parameter::of(&m),
+                Parameter::of(&n),
+                Parameter::of(&k),
+                Parameter::of(&ldc),
+                Parameter::of(&self.band),
+            ];
+            let shared = [Parameter::of(&self.parts), Parameter::of(&meetings), Parameter::of(&partials)];
+            let maps = if kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
+            let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
+            let parameters: SmallVec<[Parameter<'_>; PARAMETERS]> =
+                maps.iter().chain(&sizes).chain(shared).copied().collect();
+            // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
+            // the matrices of which the caller holds views. A matrix that is dropped while the kernel runs
+            // waits for it, and for views of foreign memory their maker has promised as much. The workspace
+            // is as large as the launch needs and the stream's own; its meetings are zero, for launches
+            // leave them so.
+            unsafe { self.kernel.launch(stream, self.blocks, &parameters) }
+        })
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cust::error::CudaError;
+use smallvec::SmallVec;
 
 use super::driver::{CudaVersion, Device, DeviceInfo, Stream, cust_error};
 use super::sys;
@@ -215,7 +216,7 @@ impl Kernel {
     /// nothing else writes meanwhile.
     pub unsafe fn launch(&self, stream: &Stream, blocks: u64, parameters: &[Parameter<'_>]) -> Result<()> {
         self.check_launch(stream, blocks, parameters)?;
-        let mut pointers: Vec<*mut c_void> =
+        let mut pointers: SmallVec<[*mut c_void; PARAMETERS]> =
             parameters.iter().map(|parameter| parameter.bytes.as_ptr().cast_mut().cast()).collect();
         let _bound = self.device.bind()?;
         let overlap = sys::LaunchAttribute {
@@ -291,6 +292,9 @@ impl Drop for Kernel {
         }
     }
 }
+
+/// Parameters that a list of them holds without the heap: as many as any kernel takes.
+pub(super) const PARAMETERS: usize = 16;
 
 /// One kernel parameter: its bytes.
 #[derive(Clone, Copy)]
