@@ -77,6 +77,8 @@ mod tests {
             let params = [vec![128; maps], vec![8, 4, 4, 4, 8, 4], parts].concat();
             assert_eq!(module.params, params, "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
+            // Not the same as no policy: see `kernels/src/ptx/cache.rs`.
+            assert!(!module.ptx.contains("evict_normal"), "{}", config.entry);
         }
     }
 }

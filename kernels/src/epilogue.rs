@@ -6,6 +6,7 @@
 //! a lane or by TMA.
 
 use crate::catalogue::{Swizzle, WARP, WARPGROUP};
+use crate::ptx::cache::Policy;
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, fence, matrix, shared, sreg, tma};
 use crate::shared::{SLAB_ROWS, STAGING_BUFFERS, slab_columns};
@@ -273,7 +274,7 @@ impl<const N: usize> Staging<N> {
     }
     // ANCHOR_END: store
 
-    /// As [`Staging::store`], by TMA, and returns before the stores are done: [`finish_stores`] waits for them.
+    /// As [`Staging::store`], by TMA, of lines that the L2 cache keeps as `kept` says, and returns before the stores are done: [`finish_stores`] waits for them.
     ///
     /// Where the buffers hold the whole fragment, all of it is written before TMA is told, once, to read it; else
     /// one slab after the other.
@@ -283,7 +284,14 @@ impl<const N: usize> Staging<N> {
     /// map with the box and swizzle of a slab.
     #[inline(always)]
     // ANCHOR: store_by_tma
-    pub unsafe fn store_by_tma<E: MmaElement>(&mut self, d: &[f32], c_map: u64, row: u32, column: u32) {
+    pub unsafe fn store_by_tma<E: MmaElement>(
+        &mut self,
+        d: &[f32],
+        c_map: u64,
+        row: u32,
+        column: u32,
+        kept: Option<Policy>,
+    ) {
         let first = sreg::thread().is_multiple_of(WARPGROUP as u32);
         let slabs = const { N / slab_columns(N) } as u32;
         // Slabs from one pair of barriers to the next. The compiler knows all of this, and keeps no branch of it.
@@ -310,7 +318,13 @@ impl<const N: usize> Staging<N> {
                     if first {
                         for place in 0..batch {
                             let column = column + (SLAB as u32 + 1 - batch + place) * slab_columns(N) as u32;
-                            tma::store_2d(c_map, column as i32, row as i32, buffers + place * self.buffer_bytes);
+                            tma::store_2d(
+                                c_map,
+                                column as i32,
+                                row as i32,
+                                buffers + place * self.buffer_bytes,
+                                kept,
+                            );
                         }
                         tma::commit_group();
                     }

@@ -7,6 +7,7 @@
 use crate::catalogue::Tile;
 use crate::epilogue::Output;
 use crate::pipeline::Ring;
+use crate::ptx::cache::{self, Policy};
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, cluster, control, fence, mbarrier, sreg, tma};
 use crate::tile_order::{PATCH, banded, patched};
@@ -19,6 +20,10 @@ const SHORT: u64 = 128;
 const SHORT_FEW_ROWS: u64 = 60;
 /// Columns of tiles below which it does not matter where blocks land: all read the same of B, and each its own of A.
 const NARROW: u32 = 4;
+/// Bytes of a band of A that the L2 cache can keep from one column of tiles to the next if it is told to
+/// ([`Clusters::kept`]), and below which it does without being told: between what gained and what lost on an H200, whose
+/// L2 cache has 60 MiB, half of them for each half of the multiprocessors.
+const KEPT: core::ops::RangeInclusive<u64> = 12 << 20..=24 << 20;
 /// Stages of a tile from which K is long ([`Clusters::in_patches`]).
 const LONG: u32 = 128;
 
@@ -90,8 +95,8 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
         }
     }
 
-    /// Loads this block's parts of the tiles of a stage, for all blocks that share them. `maps` are the tensor maps of
-    /// A and B, `stage` the shared addresses of their tiles; `full` completes once all bytes of both tiles have
+    /// Loads this block's parts of the tiles of a stage, for all blocks that share them, as `kept` says. `maps` are the
+    /// tensor maps of A and B, `stage` the shared addresses of their tiles; `full` completes once all bytes of both tiles have
     /// arrived here, whoever loads them. `row`, `column` and `k` say where in C, and in K, the tile begins.
     ///
     /// # Safety
@@ -105,8 +110,8 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
         maps: [u64; 2],
         stage: [u32; 2],
         full: u32,
-        (row, column): (u32, u32),
-        k: u32,
+        [row, column, k]: [u32; 3],
+        kept: Kept,
     ) {
         let [a_map, b_map] = maps;
         let [a, b] = stage;
@@ -118,9 +123,17 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
             mbarrier::arrive_expect_tx(full, (tile.m + tile.n) as u32 * row_bytes);
             if CN > 1 {
                 let part = (tile.m / CN) as u32 * self.column;
-                tma::load_2d_multicast(a + part * row_bytes, a_map, k, (row + part) as i32, full, self.same_row());
+                tma::load_2d_multicast(
+                    a + part * row_bytes,
+                    a_map,
+                    k,
+                    (row + part) as i32,
+                    full,
+                    kept.a,
+                    self.same_row(),
+                );
             } else {
-                tma::load_2d(a, a_map, k, row as i32, full);
+                tma::load_2d(a, a_map, k, row as i32, full, kept.a);
             }
             if CM > 1 {
                 let part = (tile.n / CM) as u32 * self.row;
@@ -130,10 +143,11 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
                     k,
                     (column + part) as i32,
                     full,
+                    kept.b,
                     self.same_column(),
                 );
             } else {
-                tma::load_2d(b, b_map, k, column as i32, full);
+                tma::load_2d(b, b_map, k, column as i32, full, kept.b);
             }
         }
     }
@@ -178,6 +192,22 @@ impl<const CM: usize, const CN: usize> Neighbours<CM, CN> {
         }
     }
     // ANCHOR_END: release
+}
+
+/// What the L2 cache is told to do with each matrix.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    /// How it keeps what is read of A; `None` is as it does without being told.
+    pub a: Option<Policy>,
+    /// What is read of B.
+    pub b: Option<Policy>,
+    /// What is written of C.
+    pub c: Option<Policy>,
+}
+
+impl Kept {
+    /// Nothing.
+    pub const ALIKE: Kept = Kept { a: None, b: None, c: None };
 }
 
 /// The clusters of tiles that cover C. One at the edge may hold tiles outside C: they take part, their loads read zeros
@@ -230,6 +260,24 @@ impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
             || u64::from(self.count()) * u64::from(k_tiles) < u64::from(step) * short
     }
     // ANCHOR_END: let_next_in
+
+    /// What the L2 cache should keep for a grid that walks over them `step` at a time, `k_tiles` stages each. The band of A
+    /// is read again for each column of tiles, a turn later. In a turn as many bytes pass of B, and of C half of
+    /// that where K is 4096: together more than the L2 holds. Where the band alone would fit, it is
+    /// kept, and what is read or written once goes first.
+    #[inline(always)]
+    // ANCHOR: kept
+    pub fn kept<E: MmaElement>(&self, step: u32, k_tiles: u32) -> Kept {
+        let rows = u64::from(self.band) * (self.tile.m * CM) as u64;
+        let bytes = rows * u64::from(k_tiles) * (self.tile.k * E::BYTES) as u64;
+        let many_turns = u64::from(self.band) * u64::from(self.columns) > u64::from(step);
+        if many_turns && KEPT.contains(&bytes) {
+            Kept { a: Some(cache::evict_last()), b: Some(cache::evict_first()), c: Some(cache::evict_first()) }
+        } else {
+            Kept::ALIKE
+        }
+    }
+    // ANCHOR_END: kept
 
     /// Row and column of C where this block's tile of cluster `index` begins.
     #[inline(always)]

@@ -33,7 +33,8 @@ fn shapes(config: &Config) -> Vec<Shape> {
     }
     if config.kernel.is_persistent() {
         shapes.extend([Shape::new(2100, 3000, 72), Shape::new(2049, 2305, 200).padded(0, 0, 7, 0)]);
-        shapes.push(Shape::new(509, 2040, 8200));
+        // Long enough for patches; a band of A that the L2 cache is told to keep.
+        shapes.extend([Shape::new(509, 2040, 8200), Shape::new(2041, 2312, 3208)]);
     }
     shapes
 }

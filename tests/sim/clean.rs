@@ -149,6 +149,24 @@ fn a_long_k_is_taken_in_patches() {
     }
 }
 
+/// Where the L2 cache is told to keep a band of A, loads and stores are other instructions: 512 rows of
+/// 12 MiB and more, in several turns, for each kernel that does so.
+#[test]
+fn a_band_that_is_kept() {
+    for entry in [
+        "persistent_f16_128x64x64_s6_c1x1",
+        "persistent_f16_128x64x64_s6_c1x2",
+        "wide_f16_256x160x64_s4_c1x2",
+        "pingpong_f16_128x192x64_s4_c2x1",
+    ] {
+        let program = program(entry);
+        let Config { tile, cluster, .. } = Problem::sparse(entry, [1; 3]).config;
+        let mut problem = Problem::sparse(entry, [509, 2 * tile.n - 8, 12296]);
+        problem.multiprocessors = cluster.blocks();
+        check(&problem, &program, &[Schedule::Timed]);
+    }
+}
+
 /// Products under many schedules with all operands random, for a few configurations.
 #[test]
 fn dense_products_under_many_schedules() {

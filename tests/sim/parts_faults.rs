@@ -93,7 +93,8 @@ fn word_not_back_at_zero() {
 
 /// Puts an instruction behind the one that tells all lanes their shares.
 fn change_shares(t: &mut Text, op: &str, bits: u32) {
-    let at = t.first("shfl.sync.idx");
+    // The first one tells the warpgroup's number.
+    let at = *t.all("shfl.sync.idx").last().unwrap_or_else(|| panic!("nobody tells"));
     let shares = operand(&t.lines[at], 0);
     t.lines[at] = format!("{} {op} {shares}, {shares}, {bits};", t.lines[at]);
 }

@@ -42,9 +42,9 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{mma_stage, warpgroup};
     use crate::meeting::{Meeting, Parts};
-    use crate::neighbours::{Clusters, Neighbours};
+    use crate::neighbours::{Clusters, Kept, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
     use crate::ptx::{barrier, control, shared, sreg, wgmma};
@@ -114,14 +114,16 @@ mod device {
                     for turn in 0..k_tiles {
                         let stage = producer.acquire();
                         let (addresses, k) = ([a_of(stage), b_of(stage)], (part + turn * parts.parts) * tile.k as u32);
-                        neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), (row, column), k);
+                        let at = [row, column, k];
+                        neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, Kept::ALIKE);
                         producer.advance();
                     }
                     producer.drain(k_tiles);
                 }
             }
         } else {
-            let warpgroup = thread / WARPGROUP as u32;
+            // SAFETY: whole warps come here.
+            let warpgroup = unsafe { warpgroup() };
             let in_group = thread % WARPGROUP as u32;
             // This warpgroup's share of the tile's rows.
             let rows = warpgroup * (FRAGMENTS * 64) as u32;

@@ -50,7 +50,7 @@ pub(super) mod device {
     use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
     use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{mma_stage, warpgroup};
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -136,6 +136,7 @@ pub(super) mod device {
         // that the loop over K never runs.
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
+        let kept = tiles.kept::<E>(step, k_tiles);
         let thread = sreg::thread();
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own.
@@ -159,7 +160,8 @@ pub(super) mod device {
                             }
                             let stage = producer.acquire();
                             let (addresses, k) = ([a_of(stage), b_of(stage)], k_tile * tile.k as u32);
-                            neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), (row, column), k);
+                            let at = [row, column, k];
+                            neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, kept);
                             producer.advance();
                             filled += 1;
                         }
@@ -172,7 +174,8 @@ pub(super) mod device {
                 }
             }
         } else {
-            let warpgroup = thread / WARPGROUP as u32;
+            // SAFETY: whole warps come here.
+            let warpgroup = unsafe { warpgroup() };
             let in_group = thread % WARPGROUP as u32;
             // This warpgroup's share of the tile's rows.
             let share = warpgroup * (FRAGMENTS * 64) as u32;
@@ -222,7 +225,7 @@ pub(super) mod device {
                     unsafe {
                         let d = d.get_unchecked(FRAGMENT).as_ref();
                         if through_tma {
-                            staging.store_by_tma::<E>(d, c_map, row, column);
+                            staging.store_by_tma::<E>(d, c_map, row, column, kept.c);
                         } else {
                             staging.store::<E>(d, &out, row, column);
                         }

@@ -42,7 +42,7 @@ mod device {
     use super::{CONSUMERS, TURNS};
     use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{mma_stage, warpgroup};
     use crate::matmul::persistent::{CONSUMER_REGISTERS, PRODUCER_REGISTERS};
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
@@ -137,6 +137,7 @@ mod device {
         // that the loop over K never runs.
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
+        let kept = tiles.kept::<E>(step, k_tiles);
         let thread = sreg::thread();
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
         // own.
@@ -152,11 +153,12 @@ mod device {
                     let mut filled = 0;
                     let mut index = first;
                     while index < clusters {
-                        let corner = tiles.corner(index);
+                        let (row, column) = tiles.corner(index);
                         for k_tile in 0..k_tiles {
                             let stage = producer.acquire();
                             let (addresses, k) = ([a_of(stage), b_of(stage)], k_tile * tile.k as u32);
-                            neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), corner, k);
+                            let at = [row, column, k];
+                            neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, kept);
                             producer.advance();
                             filled += 1;
                         }
@@ -166,7 +168,8 @@ mod device {
                 }
             }
         } else {
-            let warpgroup = thread / WARPGROUP as u32;
+            // SAFETY: whole warps come here.
+            let warpgroup = unsafe { warpgroup() };
             let other = 1 - warpgroup;
             let in_group = thread % WARPGROUP as u32;
             let releases = neighbours.releases(in_group);
@@ -226,7 +229,7 @@ mod device {
                         unsafe {
                             let d = d.get_unchecked(FRAGMENT).as_ref();
                             if through_tma {
-                                staging.store_by_tma::<E>(d, c_map, row, column);
+                                staging.store_by_tma::<E>(d, c_map, row, column, kept.c);
                             } else {
                                 staging.store::<E>(d, &out, row, column);
                             }

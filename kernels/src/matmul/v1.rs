@@ -95,8 +95,8 @@ mod device {
                 if thread == 0 {
                     let column_k = (k_tile * tile.k as u32) as i32;
                     mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
-                    tma::load_2d(a, a_map, column_k, row as i32, full);
-                    tma::load_2d(b, b_map, column_k, column as i32, full);
+                    tma::load_2d(a, a_map, column_k, row as i32, full, None);
+                    tma::load_2d(b, b_map, column_k, column as i32, full, None);
                 }
                 mbarrier::wait(full, parity);
                 parity ^= 1;

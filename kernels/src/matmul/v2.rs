@@ -88,8 +88,8 @@ mod device {
             // two boxes.
             unsafe {
                 mbarrier::arrive_expect_tx(full(stage), layout.stage_bytes() as u32);
-                tma::load_2d(a(stage), a_map, column_k, row as i32, full(stage));
-                tma::load_2d(b(stage), b_map, column_k, column as i32, full(stage));
+                tma::load_2d(a(stage), a_map, column_k, row as i32, full(stage), None);
+                tma::load_2d(b(stage), b_map, column_k, column as i32, full(stage), None);
             }
         };
         // Prefill: all stages but one, which the first turn fills.

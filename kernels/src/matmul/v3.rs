@@ -124,8 +124,8 @@ mod device {
                         unsafe {
                             mbarrier::wait(empty(S), phases >> S & 1);
                             mbarrier::arrive_expect_tx(full(S), layout.stage_bytes() as u32);
-                            tma::load_2d(base + layout.a(S) as u32, a_map, column_k, row as i32, full(S));
-                            tma::load_2d(base + layout.b(S) as u32, b_map, column_k, column as i32, full(S));
+                            tma::load_2d(base + layout.a(S) as u32, a_map, column_k, row as i32, full(S), None);
+                            tma::load_2d(base + layout.b(S) as u32, b_map, column_k, column as i32, full(S), None);
                         }
                         phases ^= 1 << S;
                         k_tile += 1;

@@ -98,8 +98,8 @@ mod device {
                     if control::elect() {
                         let (full, column_k) = (ring.full(stage), (k_tile * tile.k as u32) as i32);
                         mbarrier::arrive_expect_tx(full, layout.stage_bytes() as u32);
-                        tma::load_2d(a_of(stage), a_map, column_k, row as i32, full);
-                        tma::load_2d(b_of(stage), b_map, column_k, column as i32, full);
+                        tma::load_2d(a_of(stage), a_map, column_k, row as i32, full, None);
+                        tma::load_2d(b_of(stage), b_map, column_k, column as i32, full, None);
                     }
                     producer.advance();
                 }

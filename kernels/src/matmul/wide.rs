@@ -38,7 +38,7 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{mma_stage, warpgroup};
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -97,6 +97,7 @@ mod device {
         // that the loop over K never runs.
         unsafe { core::hint::assert_unchecked(k_tiles > 0) };
 
+        let kept = tiles.kept::<E>(step, k_tiles);
         let thread = sreg::thread();
         let loads = thread == 0;
         // SAFETY: all threads of the cluster come here, each warp converged; the layout gives the barriers memory of their
@@ -113,7 +114,9 @@ mod device {
             unsafe {
                 let stage = producer.acquire();
                 let (addresses, k) = ([a_of(stage), b_of(stage)], ahead_k_tile * tile.k as u32);
-                neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), ahead_corner, k);
+                let (row, column) = ahead_corner;
+                let at = [row, column, k];
+                neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, kept);
             }
             producer.advance();
             ahead_k_tile += 1;
@@ -135,7 +138,8 @@ mod device {
         }
         // ANCHOR_END: load_next
 
-        let warpgroup = thread / WARPGROUP as u32;
+        // SAFETY: whole warps come here.
+        let warpgroup = unsafe { warpgroup() };
         let in_group = thread % WARPGROUP as u32;
         // This warpgroup's share of the tile's rows.
         let share = warpgroup * (FRAGMENTS * 64) as u32;
@@ -192,7 +196,7 @@ mod device {
                 unsafe {
                     let d = d.get_unchecked(FRAGMENT).as_ref();
                     if through_tma {
-                        staging.store_by_tma::<E>(d, c_map, row, column);
+                        staging.store_by_tma::<E>(d, c_map, row, column, kept.c);
                     } else {
                         staging.store::<E>(d, &out, row, column);
                     }
@@ -207,7 +211,8 @@ mod device {
 }
 
 compiled! { N160, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 160]] [64] [4] [[1 x 1] [1 x 2]] } }
+compiled! { N176, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 176]] [64] [3] [[1 x 1] [1 x 2]] } }
 compiled! { N192, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 192]] [64] [3] [[1 x 1] [1 x 2]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[N160, N192];
+pub const COMPILED: &[&[Config]] = &[N160, N176, N192];

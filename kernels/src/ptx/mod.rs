@@ -11,6 +11,7 @@
 //! `.aligned` say which threads must execute it together.
 
 pub mod barrier;
+pub mod cache;
 pub mod cluster;
 pub mod control;
 pub mod fence;

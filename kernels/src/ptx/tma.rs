@@ -3,12 +3,15 @@
 
 use core::arch::asm;
 
+use super::cache::Policy;
+
 /// `cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [dst], [map, {x, y}],
 /// [bar];` — starts a copy of the box at column `x`, row `y` of a two-dimensional tensor into shared
 /// memory, and completes its bytes on `bar` when they have landed.
 ///
 /// `x` counts elements along the contiguous dimension, `y` rows. Elements outside the tensor arrive as
-/// zeros and count as bytes all the same: the barrier always receives the full box.
+/// zeros and count as bytes all the same: the barrier always receives the full box. With a `policy` the L2 cache keeps
+/// what is read as it says (modifier `.L2::cache_hint`).
 ///
 /// # Safety
 /// `map` is the generic address of a tensor map aligned to 64 bytes in parameter, constant or global
@@ -16,13 +19,19 @@ use core::arch::asm;
 /// box, aligned to 128 bytes (1024 with the 128-byte swizzle), that no thread and no MMA still reads.
 /// `bar` is an initialised barrier of this block that expects the bytes.
 #[inline(always)]
-pub unsafe fn load_2d(dst: u32, map: u64, x: i32, y: i32, bar: u32) {
+pub unsafe fn load_2d(dst: u32, map: u64, x: i32, y: i32, bar: u32, policy: Option<Policy>) {
     // SAFETY: as promised by the caller.
     unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [{0}], [{1}, {{{2}, {3}}}], [{4}];",
-            in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, options(nostack)
-        );
+        match policy {
+            None => asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [{0}], [{1}, {{{2}, {3}}}], [{4}];",
+                in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, options(nostack)
+            ),
+            Some(Policy(policy)) => asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [{0}], [{1}, {{{2}, {3}}}], [{4}], {5};",
+                in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, in(reg64) policy, options(nostack)
+            ),
+        }
     }
 }
 
@@ -33,31 +42,45 @@ pub unsafe fn load_2d(dst: u32, map: u64, x: i32, y: i32, bar: u32) {
 /// # Safety
 /// As [`load_2d`], for each of these blocks; none of them has exited.
 #[inline(always)]
-pub unsafe fn load_2d_multicast(dst: u32, map: u64, x: i32, y: i32, bar: u32, blocks: u16) {
+pub unsafe fn load_2d_multicast(dst: u32, map: u64, x: i32, y: i32, bar: u32, policy: Option<Policy>, blocks: u16) {
     // SAFETY: as promised by the caller.
     unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [{0}], [{1}, {{{2}, {3}}}], [{4}], {5};",
-            in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, in(reg16) blocks, options(nostack)
-        );
+        match policy {
+            None => asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [{0}], [{1}, {{{2}, {3}}}], [{4}], {5};",
+                in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, in(reg16) blocks, options(nostack)
+            ),
+            Some(Policy(policy)) => asm!(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [{0}], [{1}, {{{2}, {3}}}], [{4}], {5}, {6};",
+                in(reg32) dst, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) bar, in(reg16) blocks,
+                in(reg64) policy, options(nostack)
+            ),
+        }
     }
 }
 
 /// `cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, y}], [src];` — starts a copy of a box
 /// from shared memory to column `x`, row `y` of a tensor. Elements outside the tensor are not written.
+/// With a `policy` the L2 cache keeps what is written as it says (modifier `.L2::cache_hint`).
 ///
 /// # Safety
 /// As [`load_2d`] for `map` and the alignment of `src`. Ordinary writes to `src` have been made visible with
 /// [`super::fence::proxy_async`], and `src` stays as it is until the copy has read it
 /// ([`wait_read`]); the block does not exit before.
 #[inline(always)]
-pub unsafe fn store_2d(map: u64, x: i32, y: i32, src: u32) {
+pub unsafe fn store_2d(map: u64, x: i32, y: i32, src: u32, policy: Option<Policy>) {
     // SAFETY: as promised by the caller.
     unsafe {
-        asm!(
-            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [{0}, {{{1}, {2}}}], [{3}];",
-            in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) src, options(nostack)
-        );
+        match policy {
+            None => asm!(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [{0}, {{{1}, {2}}}], [{3}];",
+                in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) src, options(nostack)
+            ),
+            Some(Policy(policy)) => asm!(
+                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [{0}, {{{1}, {2}}}], [{3}], {4};",
+                in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) src, in(reg64) policy, options(nostack)
+            ),
+        }
     }
 }
 

@@ -47,9 +47,21 @@ pub fn wait_group<const N: u32>() {
 /// 64 · span ÷ 16. Shared addresses are below 2¹⁸, so neither carries out of the address field.
 #[inline(always)]
 pub const fn descriptor(address: u32, swizzle: Swizzle) -> u64 {
-    let start = (address as u64 & 0x3_FFFF) >> 4;
+    with_start(descriptor_start(address), swizzle)
+}
+
+/// The lower half of [`descriptor`], which is all that depends on the address. Steps are added to it in 32 bits, which
+/// take one instruction of the uniform datapath; in 64 bits they take four or five.
+#[inline(always)]
+pub const fn descriptor_start(address: u32) -> u32 {
+    address >> 4 | 1 << 16
+}
+
+/// The descriptor with lower half `start`.
+#[inline(always)]
+pub const fn with_start(start: u32, swizzle: Swizzle) -> u64 {
     let stride = (8 * swizzle.span() as u64) >> 4;
-    start | 1 << 16 | stride << 32 | swizzle.descriptor_code() << 62
+    start as u64 | stride << 32 | swizzle.descriptor_code() << 62
 }
 // ANCHOR_END: descriptor
 
@@ -185,6 +197,9 @@ mma_both!(144, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24
 mma_both!(160, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
     33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
     63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79]);
+mma_both!(176, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30
+    31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
+    63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87]);
 mma_both!(192, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
     33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62
     63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92
