@@ -183,8 +183,9 @@ def fit(r):
 def regrets(values, r):
     """For each shape in `r`: the time of the predicted best over that of the measured best, less 1.
 
-    Of those that are predicted alike, the deepest ring is taken, which the catalogue has first."""
-    predicted = predict(values, r) * (1 - 1e-9 * r["stages"])
+    Of those that are predicted alike, the one is taken that the catalogue has first: of split the shallower ring, of
+    the others the deeper."""
+    predicted = predict(values, r) * (1 + np.where(r["split"] == 1, 1e-9, -1e-9) * r["stages"])
     found = {}
     for shape in np.unique(r["shape"]):
         rows = np.flatnonzero(r["shape"] == shape)
