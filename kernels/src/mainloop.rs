@@ -35,8 +35,9 @@ pub unsafe fn mma_stage<E: Mma<N>, const FRAGMENTS: usize, const N: usize, const
 ) {
     let swizzle = const { Swizzle::of_row_bytes(K * E::BYTES) };
     let (a, b) = (descriptor_start(a), descriptor_start(b));
-    unroll!(STEP in 0..K / E::MMA_K => {
-        unroll!(FRAGMENT in 0..FRAGMENTS => {
+    // All steps of a fragment before the next: 0.2 % faster than the other way round (see the worklog).
+    unroll!(FRAGMENT in 0..FRAGMENTS => {
+        unroll!(STEP in 0..K / E::MMA_K => {
             // 32 bytes further in K; 64 rows further down in A.
             let a = with_start(a + (2 * STEP + 4 * swizzle.span() * FRAGMENT) as u32, swizzle);
             let b = with_start(b + (2 * STEP) as u32, swizzle);

@@ -192,11 +192,12 @@ pub(super) mod device {
 
             // SAFETY: the producer warpgroup gives what the two consumers take here.
             unsafe { control::take_registers::<{ CONSUMER_REGISTERS as u32 }>() };
+            // Zeroed once: the first MMA of each tile overwrites them.
+            // SAFETY: all-zero bits are valid f32 values.
+            let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
             let mut consumer = ring.consumer();
             let mut index = first;
             while index < clusters {
-                // SAFETY: all-zero bits are valid f32 values.
-                let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
                 let mut previous = 0;
                 for k_tile in 0..k_tiles {
                     // SAFETY: as in v4; the stage of the ceiling's operands is full for ever once filled.

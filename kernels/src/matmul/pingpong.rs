@@ -190,13 +190,14 @@ mod device {
                     give_turn(0);
                 }
             }
+            // Zeroed once: the first MMA of each tile overwrites them.
+            // SAFETY: all-zero bits are valid f32 values.
+            let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
             let mut consumer = ring.consumer();
             let mut turn = 0;
             let mut index = first;
             while index < clusters {
                 if turn == warpgroup {
-                    // SAFETY: all-zero bits are valid f32 values.
-                    let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
                     let mut previous = 0;
                     // SAFETY: the warpgroup is together. In its turn it meets each filling of a stage in order, which the
                     // parity of a barrier alone would not tell from the one two laps later.

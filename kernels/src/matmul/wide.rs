@@ -163,11 +163,12 @@ mod device {
             Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
         let through_tma = out.takes_tma();
 
+        // Zeroed once: the first MMA of each tile overwrites them.
+        // SAFETY: all-zero bits are valid f32 values.
+        let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
         let mut consumer = ring.consumer();
         let mut index = first;
         while index < clusters {
-            // SAFETY: all-zero bits are valid f32 values.
-            let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
             let mut previous = 0;
             for k_tile in 0..k_tiles {
                 // SAFETY: as in v4.
