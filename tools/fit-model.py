@@ -8,9 +8,9 @@ constants choose that were fitted without the shapes that they are judged by. Th
 `host/src/model.rs`, which explains them: whoever changes one changes the other.
 """
 
+import argparse
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +202,9 @@ def said(found):
 
 
 def main():
-    shapes, rows = read(sys.argv[1] if len(sys.argv) > 1 else DATA)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measurements", nargs="?", type=Path, default=DATA, help="default: %(default)s")
+    shapes, rows = read(parser.parse_args().measurements)
     values, residual = fit(rows)
     for name, value in zip(NAMES, values):
         print(f"pub const {name}: f64 = {value:.3f};")
