@@ -144,7 +144,7 @@ fn hint(error: &Error) -> Option<String> {
         Error::Npy { fault: NpyFault::Words(_), .. } => Some("--bf16-as-u16 says that they are".to_owned()),
         Error::NotBuilt { feature, .. } => Some(format!(
             "`cargo build --release --features {feature}` builds it, on a machine that has the NVIDIA driver; \
-             `--device cpu` works everywhere"
+             `matmul --device cpu` works everywhere"
         )),
         _ => error.hint(),
     }
