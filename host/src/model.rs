@@ -20,8 +20,8 @@
 //!   memory.
 //!
 //! The constants are those that `tools/fit-model.py` has fitted to `benches/results/h200-f16-configurations.json` as it was
-//! before its last measurements, to which they were found to fit as well: of f16 on H200s, rested, and taken for bf16 too. They are what chooses best in those formulas, and each may
-//! hold some of its neighbour's time. Where the model is known to choose badly, or chooses what was not measured, [`EXCEPTIONS`]
+//! before its last measurements, to which they were found to fit as well: of f16 on H200s, rested, and taken for bf16
+//! too. They are what chooses best in those formulas, and each may hold some of its neighbour's time. Where the model is known to choose badly, or chooses what was not measured, [`EXCEPTIONS`]
 //! says what measured best. Tuning ([`crate::tune`]) comes before both.
 
 mod exceptions;

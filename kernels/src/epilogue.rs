@@ -274,10 +274,10 @@ impl<const N: usize> Staging<N> {
     }
     // ANCHOR_END: store
 
-    /// As [`Staging::store`], by TMA, of lines that the L2 cache keeps as `kept` says, and returns before the stores are done: [`finish_stores`] waits for them.
+    /// As [`Staging::store`], by TMA, and returns before the stores are done: [`finish_stores`] waits for them.
     ///
     /// Where the buffers hold the whole fragment, all of it is written before TMA is told, once, to read it; else
-    /// one slab after the other.
+    /// one slab after the other. The L2 cache keeps what is stored as `kept` says.
     ///
     /// # Safety
     /// As [`Staging::store`], with the whole warpgroup together; and `c_map` is the generic address of C's tensor

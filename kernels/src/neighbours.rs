@@ -206,8 +206,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Nothing.
-    pub const ALIKE: Kept = Kept { a: None, b: None, c: None };
+    /// All three as without being told.
+    pub const UNTOLD: Kept = Kept { a: None, b: None, c: None };
 }
 
 /// The clusters of tiles that cover C. One at the edge may hold tiles outside C: they take part, their loads read zeros
@@ -274,7 +274,7 @@ impl<const CM: usize, const CN: usize> Clusters<CM, CN> {
         if many_turns && KEPT.contains(&bytes) {
             Kept { a: Some(cache::evict_last()), b: Some(cache::evict_first()), c: Some(cache::evict_first()) }
         } else {
-            Kept::ALIKE
+            Kept::UNTOLD
         }
     }
     // ANCHOR_END: kept

@@ -54,6 +54,15 @@ impl Text {
         }
     }
 
+    /// Makes every multicast bring its box to the block of rank 0 only.
+    pub fn multicast_to_rank_0(&mut self) {
+        for at in self.all("multicast::cluster") {
+            // The mask of blocks stands behind the barrier; a cache policy may follow.
+            let mask = operand(&self.lines[at], 3);
+            self.change(at, &format!("], {mask}"), "], 1");
+        }
+    }
+
     /// The waits of a role: lines of their `try_wait`.
     pub fn waits(&self, role: Role) -> Vec<usize> {
         let all = self.all("mbarrier.try_wait.parity");

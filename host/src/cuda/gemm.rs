@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::driver::{Device, Stream};
 use super::matrix::{self, DeviceMatrix, DeviceMatrixMut, DeviceMatrixRef};
-use super::module::{Kernel, Kernels, PARAMETERS, Parameter, Prefer};
+use super::module::{INLINE_PARAMETERS, Kernel, Kernels, Parameter, Prefer};
 use super::tensor_map::Encoded;
 use super::workspace::{Addresses as WorkspaceAddresses, Workspaces};
 use crate::element::Element;
@@ -154,7 +154,7 @@ impl Gemm {
         let addresses = addresses_of(&a, &b, &c);
         let action = match problem.work() {
             Work::Nothing => Action::Nothing,
-            Work::Zeros => Action::Zeros,
+            Work::Zeros => Action::Zeros { c: addresses.c },
             Work::Product => {
                 let device = self.device();
                 let [a_map, b_map] = tensor_map::operands(&problem, config, addresses)?;
@@ -179,7 +179,7 @@ impl Gemm {
                 }))
             }
         };
-        Ok(Plan { problem, c: addresses.c, action, _matrices: PhantomData })
+        Ok(Plan { problem, action, _matrices: PhantomData })
     }
 
     /// C = A·Bᵀ of matrices in host memory: copies A and B to the device, runs, and copies C back. Leading
@@ -296,14 +296,16 @@ fn addresses_of<T>(a: &DeviceMatrixRef<'_, T>, b: &DeviceMatrixRef<'_, T>, c: &D
 /// A product that is ready to run, any number of times, on the matrices it was made for.
 pub struct Plan<'a> {
     problem: Problem,
-    c: u64,
     action: Action,
     _matrices: PhantomData<&'a mut ()>,
 }
 
 enum Action {
     Nothing,
-    Zeros,
+    /// Writes zeros to C, which begins at `c`.
+    Zeros {
+        c: u64,
+    },
     Launch(Box<Launch>),
 }
 
@@ -338,7 +340,7 @@ impl Plan<'_> {
     pub fn kernel(&self) -> Option<&Kernel> {
         match &self.action {
             Action::Launch(launch) => Some(&launch.kernel),
-            Action::Nothing | Action::Zeros => None,
+            Action::Nothing | Action::Zeros { .. } => None,
         }
     }
 
@@ -386,8 +388,8 @@ impl Plan<'_> {
         match &self.action {
             Action::Nothing => Ok(()),
             // SAFETY: the plan borrows C, which has that shape.
-            Action::Zeros => unsafe {
-                matrix::fill(stream, self.c, 0, self.problem.m(), self.problem.n(), self.problem.ldc())
+            Action::Zeros { c } => unsafe {
+                matrix::fill(stream, *c, 0, self.problem.m(), self.problem.n(), self.problem.ldc())
             },
             Action::Launch(launch) => launch.run(stream),
         }
@@ -416,7 +418,7 @@ impl Launch {
             let shared = [Parameter::of(&self.parts), Parameter::of(&meetings), Parameter::of(&partials)];
             let maps = if kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
             let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
-            let parameters: SmallVec<[Parameter<'_>; PARAMETERS]> =
+            let parameters: SmallVec<[Parameter<'_>; INLINE_PARAMETERS]> =
                 maps.iter().chain(&sizes).chain(shared).copied().collect();
             // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
             // the matrices of which the caller holds views. A matrix that is dropped while the kernel runs

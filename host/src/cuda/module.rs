@@ -216,7 +216,7 @@ impl Kernel {
     /// nothing else writes meanwhile.
     pub unsafe fn launch(&self, stream: &Stream, blocks: u64, parameters: &[Parameter<'_>]) -> Result<()> {
         self.check_launch(stream, blocks, parameters)?;
-        let mut pointers: SmallVec<[*mut c_void; PARAMETERS]> =
+        let mut pointers: SmallVec<[*mut c_void; INLINE_PARAMETERS]> =
             parameters.iter().map(|parameter| parameter.bytes.as_ptr().cast_mut().cast()).collect();
         let _bound = self.device.bind()?;
         let overlap = sys::LaunchAttribute {
@@ -293,8 +293,8 @@ impl Drop for Kernel {
     }
 }
 
-/// Parameters that a list of them holds without the heap: as many as any kernel takes.
-pub(super) const PARAMETERS: usize = 16;
+/// Parameters that a list of them holds without the heap: more than any kernel takes.
+pub(super) const INLINE_PARAMETERS: usize = 16;
 
 /// One kernel parameter: its bytes.
 #[derive(Clone, Copy)]

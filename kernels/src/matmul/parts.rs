@@ -115,7 +115,7 @@ mod device {
                         let stage = producer.acquire();
                         let (addresses, k) = ([a_of(stage), b_of(stage)], (part + turn * parts.parts) * tile.k as u32);
                         let at = [row, column, k];
-                        neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, Kept::ALIKE);
+                        neighbours.load::<E>(tile, [a_map, b_map], addresses, ring.full(stage), at, Kept::UNTOLD);
                         producer.advance();
                     }
                     producer.drain(k_tiles);
