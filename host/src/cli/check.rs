@@ -133,11 +133,7 @@ fn schedules(arguments: &Arguments, warps: u32) -> Vec<Schedule> {
 
 fn check_config(arguments: &Arguments, config: &'static Config, shape: Sizes) -> Result<Report, Failure> {
     if !config.kernel.loads() {
-        return Err(Error::Syntax {
-            value: config.kernel.name().to_owned(),
-            rule: "a kernel that is checked computes the product of its operands; this one does not load them",
-        }
-        .into());
+        return Err(Error::NoProduct { kernel: config.kernel.name() }.into());
     }
     let simulation = arguments.subject.simulation(config, shape)?;
     let reference = simulation.reference();
