@@ -311,7 +311,7 @@ fn global_meeting(config: &Config, tiles: f64, parts: f64) -> f64 {
     let Config { tile, splits, .. } = *config;
     let tiles = tiles * config.cluster.blocks() as f64;
     let tile_bytes = (tile.m * tile.n * size_of::<f32>()) as f64;
-    let octets = (tile.mma_rows() / 64 / config.kernel.tile_warpgroups() * tile.mma_columns() / splits / 8) as u32;
+    let octets = (tile.mma_rows() / 64 / config.tile_warpgroups() * tile.mma_columns() / splits / 8) as u32;
     let loads = octets.div_ceil(workspace::shares(parts as u32, octets)) * parts as u32;
     let share = f64::from(loads.div_ceil(workspace::LOADS as u32)) * PARTIALS;
     let all = 2.0 * tiles * parts * tile_bytes / (PARTIALS_ALL * 1e6);
@@ -335,7 +335,7 @@ pub struct Candidate {
 pub const KERNELS: [Kernel; 5] = [Kernel::Split, Kernel::Parts, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
 
 /// Tiles from which bands of half as many rows as usual are looked at too, which may be better where K is short.
-const MANY_TILES: usize = 300;
+const MANY_TILES: usize = 400;
 
 /// Everything that the model has to choose from: the compiled configurations of `kernel`, or of all [`KERNELS`],
 /// for elements of type `element`.

@@ -246,8 +246,8 @@ impl Kernel {
         }
     }
 
-    /// Warps that only move data, and warpgroups that only compute.
-    pub const fn roles(self) -> Roles {
+    /// Warps that only move data, and warpgroups that only compute, of a block whose tile has `rows` rows.
+    pub const fn roles(self, rows: usize) -> Roles {
         match self {
             Kernel::V0 => Roles { producer_warps: 0, consumer_warpgroups: v0::CONSUMERS },
             Kernel::V1 => Roles { producer_warps: 0, consumer_warpgroups: v1::CONSUMERS },
@@ -258,7 +258,7 @@ impl Kernel {
             Kernel::Split => Roles { producer_warps: 1, consumer_warpgroups: split::CONSUMERS },
             Kernel::Parts => Roles { producer_warps: 1, consumer_warpgroups: parts::CONSUMERS },
             Kernel::Persistent | Kernel::Ceiling => {
-                Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::CONSUMERS }
+                Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: persistent::consumers(rows) }
             }
             Kernel::Wide => Roles { producer_warps: 0, consumer_warpgroups: wide::CONSUMERS },
             Kernel::PingPong => Roles { producer_warps: WARPGROUP / WARP, consumer_warpgroups: pingpong::TURNS },
@@ -276,11 +276,11 @@ impl Kernel {
         matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::PingPong | Kernel::Ceiling)
     }
 
-    /// Warpgroups that share the rows of a tile: all that compute, but for [`Kernel::PingPong`].
-    pub const fn tile_warpgroups(self) -> usize {
+    /// Warpgroups that share the `rows` rows of a tile: all that compute, but for [`Kernel::PingPong`].
+    pub const fn tile_warpgroups(self, rows: usize) -> usize {
         match self {
             Kernel::PingPong => pingpong::CONSUMERS,
-            _ => self.roles().consumer_warpgroups,
+            _ => self.roles(rows).consumer_warpgroups,
         }
     }
 
@@ -395,9 +395,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// How the threads of a block divide the work.
+    pub const fn roles(&self) -> Roles {
+        self.kernel.roles(self.tile.m)
+    }
+
+    /// Warpgroups that share the rows of a tile.
+    pub const fn tile_warpgroups(&self) -> usize {
+        self.kernel.tile_warpgroups(self.tile.m)
+    }
+
     /// Threads of a block.
     pub const fn threads(&self) -> usize {
-        self.kernel.roles().threads()
+        self.roles().threads()
     }
 
     /// Rows of tiles, or of clusters of them, in a band of the tile order ([`crate::tile_order::banded`])
@@ -420,16 +430,16 @@ impl Config {
 
     /// Accumulator registers (f32) of each consumer thread.
     pub const fn accumulators(&self) -> usize {
-        self.tile.m * self.tile.n / (self.kernel.tile_warpgroups() * WARPGROUP)
+        self.tile.m * self.tile.n / (self.tile_warpgroups() * WARPGROUP)
     }
 
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
         let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
         let ring = if self.kernel.has_empty_barriers() { ring } else { ring.without_empty_barriers() };
-        let (warpgroups, bytes) = (self.kernel.roles().consumer_warpgroups, self.element.bytes());
+        let (warpgroups, bytes) = (self.roles().consumer_warpgroups, self.element.bytes());
         if self.kernel.is_persistent() {
-            ring.with_staging(warpgroups, self.tile.m / (64 * self.kernel.tile_warpgroups()), bytes, self.tile.n)
+            ring.with_staging(warpgroups, self.tile.m / (64 * self.tile_warpgroups()), bytes, self.tile.n)
         } else {
             ring.with_exchange(self.tile, self.splits).with_overlaid_staging(
                 warpgroups,
@@ -475,7 +485,7 @@ impl Config {
     /// What a launch for C of `m`×`n` needs of global memory where `parts` clusters share each tile.
     pub const fn workspace(&self, m: usize, n: usize, parts: u32) -> Workspace {
         // A slice is what a warpgroup has of the tile once the blocks of a cluster have added up.
-        let slices = self.splits * self.kernel.tile_warpgroups();
+        let slices = self.splits * self.tile_warpgroups();
         Workspace::new(self.blocks(m, n) / self.splits as u64, self.tile, slices, parts)
     }
 
@@ -539,13 +549,14 @@ impl Config {
     }
 
     /// Tensor-core instructions that the machine code must hold: one HGMMA for each 64 rows that a warpgroup
-    /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring. v0 has HMMA
-    /// instead, one for each 8 columns of 16 rows.
+    /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring, and so
+    /// does the persistent kernel where [`persistent::by_laps`] says so. v0 has HMMA instead, one for each 8 columns of 16 rows.
     pub const fn mma_count(&self) -> usize {
-        let fragments = self.tile.mma_rows() / self.kernel.tile_warpgroups() / 64;
+        let fragments = self.tile.mma_rows() / self.tile_warpgroups() / 64;
         let copies = match self.kernel {
             Kernel::V0 => self.tile.n / 8,
             Kernel::V3 => self.stages,
+            Kernel::Persistent if persistent::by_laps(self.stages, fragments, self.tile_warpgroups()) => self.stages,
             Kernel::V1
             | Kernel::V2
             | Kernel::V4
@@ -564,7 +575,9 @@ impl Config {
     pub const fn verdict(&self) -> Result<(), Refusal> {
         let accumulators = self.accumulators();
         let registers = match self.kernel {
-            Kernel::Persistent | Kernel::PingPong | Kernel::Ceiling => persistent::CONSUMER_REGISTERS,
+            Kernel::Persistent | Kernel::PingPong | Kernel::Ceiling => {
+                persistent::registers(self.roles().consumer_warpgroups).consumer as usize
+            }
             _ => REGISTERS_PER_THREAD,
         };
         if accumulators + REGISTERS_OVERHEAD > registers {

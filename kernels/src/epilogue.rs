@@ -117,21 +117,24 @@ pub struct Staging<const N: usize> {
     next: u32,
     /// The warpgroup's index among the consumers; its named barrier is one above.
     warpgroup: u32,
+    /// How many consumers there are, at most three.
+    warpgroups: usize,
 }
 
 impl<const N: usize> Staging<N> {
     /// The [`STAGING_BUFFERS`] buffers of warpgroup `warpgroup`, 0 or 1, where those of all begin at `base`.
     #[inline(always)]
     pub fn new(base: u32, warpgroup: u32, element_bytes: usize) -> Self {
-        Self::with_buffers(STAGING_BUFFERS, base, warpgroup, element_bytes)
+        Self::with_buffers(STAGING_BUFFERS, base, warpgroup, 2, element_bytes)
     }
 
-    /// As [`Staging::new`], with `count` buffers for each warpgroup: two, or as many as hold a fragment or several.
+    /// As [`Staging::new`], with `count` buffers for each of `warpgroups` warpgroups: one, two, or as many as hold a fragment
+    /// or several.
     #[inline(always)]
-    pub fn with_buffers(count: usize, base: u32, warpgroup: u32, element_bytes: usize) -> Self {
+    pub fn with_buffers(count: usize, base: u32, warpgroup: u32, warpgroups: usize, element_bytes: usize) -> Self {
         let buffer_bytes = (SLAB_ROWS * slab_columns(N) * element_bytes) as u32;
         let buffers = base + warpgroup * count as u32 * buffer_bytes;
-        Staging { buffers, buffer_bytes, count: count as u32, next: 0, warpgroup }
+        Staging { buffers, buffer_bytes, count: count as u32, next: 0, warpgroup, warpgroups }
     }
 
     /// Shared address of the `count` buffers whose turn it is, one after the other. It divides the number of all.
@@ -153,6 +156,7 @@ impl<const N: usize> Staging<N> {
         unsafe {
             match self.warpgroup {
                 0 => barrier::sync_named::<1, THREADS>(),
+                2 if self.warpgroups > 2 => barrier::sync_named::<3, THREADS>(),
                 _ => barrier::sync_named::<2, THREADS>(),
             }
         }
@@ -264,8 +268,11 @@ impl<const N: usize> Staging<N> {
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffers(1);
             // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
-            // slabs ago, and its lanes have met since.
+            // slabs ago, and its lanes have met since; or they meet here.
             unsafe {
+                if self.count == 1 {
+                    barrier::sync_warp();
+                }
                 Self::write_slab::<E, SLAB>(d, buffer);
                 barrier::sync_warp();
                 Self::copy_slab::<E>(out, buffer, row, column + (SLAB * slab_columns(N)) as u32);

@@ -179,4 +179,50 @@ impl<const STAGES: usize> Consumer<STAGES> {
         self.place.stage = place % STAGES as u32;
         self.place.parity ^= place / STAGES as u32 % 2;
     }
+
+    /// The stages in the order in which they come from here on.
+    #[inline(always)]
+    pub fn lap(&self) -> Lap<STAGES> {
+        let mut lap = Lap { ring: self.ring, places: [self.place; STAGES] };
+        let mut i = 1;
+        while i < STAGES {
+            lap.places[i] = lap.places[i - 1];
+            lap.places[i].advance();
+            i += 1;
+        }
+        lap
+    }
+}
+
+/// A lap of the ring from where a consumer stands, which may be any stage: for a loop that is unrolled by laps, to which
+/// the stage of each step is then the same in every turn.
+pub struct Lap<const STAGES: usize> {
+    ring: Ring<STAGES>,
+    places: [Place<STAGES>; STAGES],
+}
+
+impl<const STAGES: usize> Lap<STAGES> {
+    /// The `i`-th stage of the lap.
+    #[inline(always)]
+    pub fn stage(&self, i: usize) -> u32 {
+        self.places[i].stage
+    }
+
+    /// The stage before the `i`-th; before the first, the last of the lap before.
+    #[inline(always)]
+    pub fn before(&self, i: usize) -> u32 {
+        self.places[(i + STAGES - 1) % STAGES].stage
+    }
+
+    /// Waits until the `i`-th stage is full. The next wait for it is for the next lap.
+    ///
+    /// # Safety
+    /// As [`Consumer::acquire`].
+    #[inline(always)]
+    pub unsafe fn acquire(&mut self, i: usize) {
+        let Place { stage, parity } = self.places[i];
+        // SAFETY: as promised by the caller.
+        unsafe { mbarrier::wait(self.ring.full(stage), parity) };
+        self.places[i].parity ^= 1;
+    }
 }

@@ -87,17 +87,20 @@ impl RingLayout {
 
     /// The same with staging buffers behind the stages, for `warpgroups` warpgroups that each have `fragments`
     /// fragments of `n` columns: as many as hold all of that if they fit beside the ring, else as many as hold one
-    /// fragment, else [`STAGING_BUFFERS`].
+    /// fragment, else [`STAGING_BUFFERS`], else one.
     pub const fn with_staging(self, warpgroups: usize, fragments: usize, element_bytes: usize, n: usize) -> RingLayout {
         let slabs = n / slab_columns(n);
         let all = self.with_buffers(warpgroups, fragments * slabs, element_bytes, n);
         let one = self.with_buffers(warpgroups, slabs, element_bytes, n);
+        let some = self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n);
         if fragments * slabs > STAGING_BUFFERS && all.bytes() <= SHARED_LIMIT {
             all
         } else if slabs > STAGING_BUFFERS && one.bytes() <= SHARED_LIMIT {
             one
+        } else if some.bytes() <= SHARED_LIMIT {
+            some
         } else {
-            self.with_buffers(warpgroups, STAGING_BUFFERS, element_bytes, n)
+            self.with_buffers(warpgroups, 1, element_bytes, n)
         }
     }
 

@@ -131,7 +131,8 @@ macro_rules! clustered_rows {
 }
 pub(crate) use clustered_rows;
 
-/// As [`entries`], for kernels that also take a tensor map of C, and the cluster as constants.
+/// As [`entries`], for kernels that also take a tensor map of C, and as constants the warpgroups that share the rows of a
+/// tile, by the catalogue, and the cluster.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! clustered_entries {
     ($([[[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
@@ -140,7 +141,10 @@ macro_rules! clustered_entries {
             $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages, "_c", $cm, "x", $cn),
             [a_map = 0, b_map = 1, c_map = 2], out, k, band =>
             device::matmul::<
-                $crate::ptx::wgmma::$element, { $m / (64 * CONSUMERS) }, $n, $k, $stages, $cm, $cn,
+                $crate::ptx::wgmma::$element,
+                { $crate::catalogue::Kernel::$kernel.tile_warpgroups($m) },
+                { $m / (64 * $crate::catalogue::Kernel::$kernel.tile_warpgroups($m)) },
+                $n, $k, $stages, $cm, $cn,
             >(a_map, b_map, c_map, out, k, band)
         })*
     };

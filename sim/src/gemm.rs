@@ -287,7 +287,7 @@ pub fn options(config: &Config) -> Options {
     if layout.staging_bytes > 0 {
         names.push((layout.staging() as u32, layout.staging_bytes as u32, "staging".to_string()));
     }
-    let consumers = config.kernel.roles().consumer_threads() / WARP;
+    let consumers = config.roles().consumer_threads() / WARP;
     let role = |name: &str, warps| Role { name: name.to_string(), warps };
     let roles = match config.threads() / WARP {
         // Where nobody else issues the loads, there is but one role.

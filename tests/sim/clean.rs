@@ -135,6 +135,27 @@ fn dense_products_of_clusters_that_share_tiles() {
     }
 }
 
+/// A tile begins at the stage behind the one where the tile before it ended, whichever that is: of four tiles in a row,
+/// with K of one stage, and up to two laps of the ring and one stage.
+#[test]
+fn tiles_begin_at_any_stage() {
+    for entry in [
+        "persistent_f16_128x256x64_s3_c1x1",
+        "persistent_bf16_128x256x64_s3_c2x1",
+        "persistent_f16_192x192x64_s4_c1x2",
+        "pingpong_f16_128x128x64_s5_c1x1",
+    ] {
+        let program = program(entry);
+        let Config { tile, cluster, stages, .. } = Problem::sparse(entry, [1; 3]).config;
+        let [m, n] = [2 * tile.m * cluster.m - 3, 2 * tile.n * cluster.n - 8];
+        for k_tiles in 1..=2 * stages + 1 {
+            let mut problem = Problem::new(entry, [m, n, tile.k * k_tiles - 7]);
+            problem.multiprocessors = cluster.blocks();
+            check(&problem, &program, &[Schedule::Timed, Schedule::Random(k_tiles as u64)]);
+        }
+    }
+}
+
 /// Where K is long and a turn is of whole patches of tiles, they are taken in another order: each still once.
 #[test]
 fn a_long_k_is_taken_in_patches() {

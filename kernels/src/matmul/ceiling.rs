@@ -9,7 +9,7 @@ use crate::catalogue::Config;
 use crate::space::clustered_entries;
 use crate::space::{clustered_rows, compiled};
 
-pub use super::persistent::{BAND, CONSUMERS};
+pub use super::persistent::BAND;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
@@ -24,6 +24,7 @@ mod device {
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
+        const CONSUMERS: usize,
         const FRAGMENTS: usize,
         const N: usize,
         const K: usize,
@@ -39,7 +40,7 @@ mod device {
         band: u32,
     ) {
         // SAFETY: as promised by the caller.
-        unsafe { loading::<E, FRAGMENTS, N, K, STAGES, CM, CN, false>(a_map, b_map, c_map, out, k, band) }
+        unsafe { loading::<E, CONSUMERS, FRAGMENTS, N, K, STAGES, CM, CN, false>(a_map, b_map, c_map, out, k, band) }
     }
 }
 

@@ -42,7 +42,7 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging};
-    use crate::mainloop::{mma_stage, warpgroup};
+    use crate::mainloop::{Descriptors, mma_stage, warpgroup};
     use crate::meeting::{Meeting, Parts};
     use crate::neighbours::{Clusters, Kept, Neighbours};
     use crate::pipeline::Ring;
@@ -145,7 +145,7 @@ mod device {
                     let stage = consumer.acquire();
                     wgmma::fence();
                     let a = a_of(stage) + rows * (K * E::BYTES) as u32;
-                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, a, b_of(stage), true);
+                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, &Descriptors::of::<E, K>(a, b_of(stage)), true);
                     wgmma::commit_group();
                     wgmma::wait_group::<1>();
                     if turn > 0 {

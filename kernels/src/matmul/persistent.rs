@@ -12,6 +12,9 @@
 //! - Blocks may form clusters of `CM`×`CN` tiles. Blocks of the same column share their tile of B: each loads a
 //!   part of it and multicasts it to all of them. Likewise for rows and A.
 //! - One thread of each consumer warpgroup releases a stage for all, in every block that writes to it.
+//! - Where the descriptors of all stages fit in the uniform registers, the loop over K is unrolled by laps of the ring
+//!   and works out none.
+//! - Tiles of 192 rows have three consumer warpgroups.
 //! - Neighbours in C should be neighbours on the chip, where requests for the same lines are merged: a long grid does not
 //!   let the next one in early, whose blocks would land anywhere (`neighbours.rs`), and
 //!   where K is long too, tiles are taken in patches.
@@ -25,32 +28,51 @@
 //!
 //! | barrier | arrivals a phase | who arrives | who waits | first waits on |
 //! |---|---|---|---|---|
-//! | `full[s]` | 1, and the bytes of both tiles, whoever loads them | the producer; TMA completes the bytes | both warpgroups | 0 |
-//! | `empty[s]` | 2 for each block that reads what this producer writes | one thread of each warpgroup there | the producer | 1 |
+//! | `full[s]` | 1, and the bytes of both tiles, whoever loads them | the producer; TMA completes the bytes | all consumer warpgroups | 0 |
+//! | `empty[s]` | one of each consumer warpgroup of each block that reads what this producer writes | one thread of each | the producer | 1 |
 
 use crate::catalogue::Config;
 #[cfg(target_arch = "nvptx64")]
 use crate::space::clustered_entries;
 use crate::space::{clustered_rows, compiled};
 
-/// Warpgroups that share the rows of a tile.
-pub const CONSUMERS: usize = 2;
+/// Warpgroups that share a tile of `rows` rows: two, or three where two would not have fragments of 64 rows.
+pub const fn consumers(rows: usize) -> usize {
+    if rows.is_multiple_of(2 * 64) { 2 } else { 3 }
+}
 
 /// Rows of tiles in a band of the tile order, unless a launch says otherwise.
 pub const BAND: usize = 16;
 
-/// Registers of each producer thread and of each consumer thread, once `setmaxnreg` has moved them:
-/// 128·40 + 256·232 is what 384 threads have at 168.
-pub const PRODUCER_REGISTERS: usize = 40;
-/// See [`PRODUCER_REGISTERS`].
-pub const CONSUMER_REGISTERS: usize = 232;
+/// Registers of each thread, once `setmaxnreg` has moved them.
+pub struct Registers {
+    /// Of the producer's warpgroup.
+    pub producer: u32,
+    /// Of the warpgroups that compute.
+    pub consumer: u32,
+}
+
+/// The [`Registers`] of a block with `consumers` warpgroups that compute: 128·40 + 256·232 is what 384 threads have at 168,
+/// 128·56 + 384·152 what 512 have at 128.
+///
+/// ptxas goes by what threads begin with when it asks whether a wgmma has the registers it wants (C7602), so that three
+/// warpgroups cannot have more than 200 columns.
+pub const fn registers(consumers: usize) -> Registers {
+    if consumers > 2 { Registers { producer: 56, consumer: 152 } } else { Registers { producer: 40, consumer: 232 } }
+}
+
+/// Whether the loop over K is unrolled by laps of the ring: where four MMAs for each fragment of each stage, whose descriptors
+/// take four uniform registers each, leave some of the 63 to the rest. (With three warpgroups it spills.)
+pub const fn by_laps(stages: usize, fragments: usize, consumers: usize) -> bool {
+    stages * fragments <= 3 && consumers == 2
+}
 
 #[cfg(target_arch = "nvptx64")]
 pub(super) mod device {
-    use super::{CONSUMER_REGISTERS, CONSUMERS, PRODUCER_REGISTERS};
+    use super::{by_laps, registers};
     use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::{mma_stage, warpgroup};
+    use crate::mainloop::{Descriptors, mma_stage, multiply_by_laps, warpgroup};
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -69,6 +91,7 @@ pub(super) mod device {
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
+        const CONSUMERS: usize,
         const FRAGMENTS: usize,
         const N: usize,
         const K: usize,
@@ -84,7 +107,7 @@ pub(super) mod device {
         band: u32,
     ) {
         // SAFETY: as promised by the caller.
-        unsafe { loading::<E, FRAGMENTS, N, K, STAGES, CM, CN, true>(a_map, b_map, c_map, out, k, band) }
+        unsafe { loading::<E, CONSUMERS, FRAGMENTS, N, K, STAGES, CM, CN, true>(a_map, b_map, c_map, out, k, band) }
     }
 
     /// As [`matmul`]. With `LOADS` false the operands of the first stages stay in shared memory and nothing else is
@@ -95,6 +118,7 @@ pub(super) mod device {
     #[inline(always)]
     pub unsafe fn loading<
         E: Mma<N>,
+        const CONSUMERS: usize,
         const FRAGMENTS: usize,
         const N: usize,
         const K: usize,
@@ -146,7 +170,11 @@ pub(super) mod device {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages
             // have been released for.
             unsafe {
-                control::give_registers::<{ PRODUCER_REGISTERS as u32 }>();
+                if CONSUMERS > 2 {
+                    control::give_registers::<{ registers(3).producer }>();
+                } else {
+                    control::give_registers::<{ registers(2).producer }>();
+                }
                 if thread < (CONSUMERS * WARPGROUP + WARP) as u32 && control::elect() {
                     // ANCHOR: producer
                     let mut producer = ring.producer();
@@ -180,45 +208,69 @@ pub(super) mod device {
             // This warpgroup's share of the tile's rows.
             let share = warpgroup * (FRAGMENTS * 64) as u32;
             let releases = neighbours.releases(in_group);
+            let describe =
+                |stage: u32| Descriptors::of::<E, K>(a_of(stage) + share * (K * E::BYTES) as u32, b_of(stage));
             let release = |stage: u32| {
                 if LOADS && releases {
                     // SAFETY: the MMAs that read the stage have finished; blocks of a cluster exit together.
                     unsafe { neighbours.release(ring.empty(stage), in_group) };
                 }
             };
-            let mut staging =
-                Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
+            let mut staging = Staging::<N>::with_buffers(
+                layout.staging_buffers,
+                base + layout.staging() as u32,
+                warpgroup,
+                CONSUMERS,
+                E::BYTES,
+            );
             let through_tma = out.takes_tma();
 
-            // SAFETY: the producer warpgroup gives what the two consumers take here.
-            unsafe { control::take_registers::<{ CONSUMER_REGISTERS as u32 }>() };
+            // SAFETY: the producer warpgroup gives what the consumers take here.
+            unsafe {
+                if CONSUMERS > 2 {
+                    control::take_registers::<{ registers(3).consumer }>();
+                } else {
+                    control::take_registers::<{ registers(2).consumer }>();
+                }
+            }
             // Zeroed once: the first MMA of each tile overwrites them.
             // SAFETY: all-zero bits are valid f32 values.
             let mut d: [E::Accumulators; FRAGMENTS] = unsafe { core::mem::zeroed() };
             let mut consumer = ring.consumer();
+            let mut lap = consumer.lap();
             let mut index = first;
             while index < clusters {
-                let mut previous = 0;
-                for k_tile in 0..k_tiles {
-                    // SAFETY: as in v4; the stage of the ceiling's operands is full for ever once filled.
-                    unsafe {
-                        let stage = if LOADS { consumer.acquire() } else { consumer.acquire_first_fill() };
-                        wgmma::fence();
-                        let a = a_of(stage) + share * (K * E::BYTES) as u32;
-                        mma_stage::<E, FRAGMENTS, N, K>(&mut d, a, b_of(stage), k_tile > 0);
-                        wgmma::commit_group();
-                        wgmma::wait_group::<1>();
-                        if k_tile > 0 {
-                            release(previous);
+                let last = if const { LOADS && by_laps(STAGES, FRAGMENTS, CONSUMERS) } {
+                    // SAFETY: the producer fills as many stages for each tile; whole warps are here.
+                    let last = unsafe {
+                        multiply_by_laps::<E, FRAGMENTS, N, K, STAGES>(&mut d, lap, k_tiles, describe, release)
+                    };
+                    consumer.skip(k_tiles);
+                    lap = consumer.lap();
+                    last
+                } else {
+                    let mut previous = 0;
+                    for k_tile in 0..k_tiles {
+                        // SAFETY: as in v4; the stage of the ceiling's operands is full for ever once filled.
+                        unsafe {
+                            let stage = if LOADS { consumer.acquire() } else { consumer.acquire_first_fill() };
+                            wgmma::fence();
+                            mma_stage::<E, FRAGMENTS, N, K>(&mut d, &describe(stage), k_tile > 0);
+                            wgmma::commit_group();
+                            wgmma::wait_group::<1>();
+                            if k_tile > 0 {
+                                release(previous);
+                            }
+                            previous = stage;
+                            consumer.advance();
                         }
-                        previous = stage;
-                        consumer.advance();
                     }
-                }
+                    previous
+                };
                 // Divisions take a hundred cycles; here the tensor cores are still busy.
                 let (row, column) = control::computed_here(tiles.corner(index));
                 wgmma::wait_group::<0>();
-                release(previous);
+                release(last);
 
                 unroll!(FRAGMENT in 0..FRAGMENTS => {
                     let row = row + share + 64 * FRAGMENT as u32;
@@ -243,6 +295,8 @@ pub(super) mod device {
 
 compiled! { LARGE, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256] [256 x 128]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 compiled! { SHALLOW, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 256]] [64] [3] [[1 x 1] [2 x 1]] } }
+// Three warpgroups.
+compiled! { ROWS192, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[192 x 192]] [64] [4] [[1 x 1] [1 x 2]] } }
 compiled! { N192, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 192]] [64] [4] [[1 x 1] [2 x 1] [1 x 2]] } }
 compiled! { N128, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 128]] [64] [6] [[1 x 1] [2 x 1] [1 x 2]] } }
 // Widths between, one of which often fits a C to a whole number of turns.
@@ -253,4 +307,4 @@ compiled! { N160, clustered_rows, clustered_entries { [[Persistent "persistent"]
 compiled! { N224, clustered_rows, clustered_entries { [[Persistent "persistent"]] [[F16 "f16"] [Bf16 "bf16"]] [[128 x 224]] [64] [4] [[1 x 1] [2 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, N192, N128, N64, N96, N144, N160, N224];
+pub const COMPILED: &[&[Config]] = &[LARGE, SHALLOW, ROWS192, N192, N128, N64, N96, N144, N160, N224];

@@ -39,11 +39,11 @@ pub const BAND: usize = 16;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
-    use super::{CONSUMERS, TURNS};
+    use super::TURNS;
     use crate::catalogue::{Tile, WARP, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::{mma_stage, warpgroup};
-    use crate::matmul::persistent::{CONSUMER_REGISTERS, PRODUCER_REGISTERS};
+    use crate::mainloop::{Descriptors, mma_stage, warpgroup};
+    use crate::matmul::persistent::registers;
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -97,6 +97,7 @@ mod device {
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
+        const CONSUMERS: usize,
         const FRAGMENTS: usize,
         const N: usize,
         const K: usize,
@@ -147,7 +148,7 @@ mod device {
             // SAFETY: the producer warpgroup walks the ring as the consumers do, and one thread of it loads what stages
             // have been released for.
             unsafe {
-                control::give_registers::<{ PRODUCER_REGISTERS as u32 }>();
+                control::give_registers::<{ registers(TURNS).producer }>();
                 if thread < CONSUMER_THREADS + WARP as u32 && control::elect() {
                     let mut producer = ring.producer();
                     let mut filled = 0;
@@ -179,13 +180,18 @@ mod device {
                     unsafe { neighbours.release(ring.empty(stage), in_group) };
                 }
             };
-            let mut staging =
-                Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
+            let mut staging = Staging::<N>::with_buffers(
+                layout.staging_buffers,
+                base + layout.staging() as u32,
+                warpgroup,
+                TURNS,
+                E::BYTES,
+            );
             let through_tma = out.takes_tma();
 
             // SAFETY: the producer warpgroup gives what the two consumers take here; the first turn is warpgroup 0's.
             unsafe {
-                control::take_registers::<{ CONSUMER_REGISTERS as u32 }>();
+                control::take_registers::<{ registers(TURNS).consumer }>();
                 if warpgroup != 0 {
                     give_turn(0);
                 }
@@ -207,7 +213,11 @@ mod device {
                         unsafe {
                             let stage = consumer.acquire();
                             wgmma::fence();
-                            mma_stage::<E, FRAGMENTS, N, K>(&mut d, a_of(stage), b_of(stage), k_tile > 0);
+                            mma_stage::<E, FRAGMENTS, N, K>(
+                                &mut d,
+                                &Descriptors::of::<E, K>(a_of(stage), b_of(stage)),
+                                k_tile > 0,
+                            );
                             wgmma::commit_group();
                             wgmma::wait_group::<1>();
                             if k_tile > 0 {

@@ -62,7 +62,7 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{Descriptors, mma_stage};
     use crate::meeting::{Meeting, Parts};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::{Mma, MmaElement};
@@ -215,7 +215,7 @@ mod device {
                     let stage = consumer.acquire();
                     wgmma::fence();
                     let (left, right) = if SWAPPED { (b_of(stage), a_of(stage)) } else { (a_of(stage), b_of(stage)) };
-                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, left, right, true);
+                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, &Descriptors::of::<E, K>(left, right), true);
                     wgmma::commit_group();
                     wgmma::wait_group::<1>();
                     if turn > 0 {

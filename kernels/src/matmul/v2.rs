@@ -35,7 +35,7 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::Tile;
     use crate::epilogue::{Output, Staging};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{Descriptors, mma_stage};
     use crate::ptx::wgmma::Mma;
     use crate::ptx::{barrier, fence, mbarrier, shared, sreg, tma, wgmma};
     use crate::shared::{MBARRIER_BYTES, RingLayout};
@@ -128,7 +128,7 @@ mod device {
                 }
                 mbarrier::wait(full(stage), parity);
                 wgmma::fence();
-                mma_stage::<E, FRAGMENTS, N, K>(&mut d, a(stage), b(stage), k_tile > 0);
+                mma_stage::<E, FRAGMENTS, N, K>(&mut d, &Descriptors::of::<E, K>(a(stage), b(stage)), k_tile > 0);
                 wgmma::commit_group();
                 wgmma::wait_group::<0>();
                 barrier::sync_block();

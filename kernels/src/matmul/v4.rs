@@ -36,7 +36,7 @@ mod device {
     use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging};
-    use crate::mainloop::mma_stage;
+    use crate::mainloop::{Descriptors, mma_stage};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
     use crate::ptx::{barrier, control, fence, mbarrier, shared, sreg, tma, wgmma};
@@ -120,7 +120,11 @@ mod device {
                 unsafe {
                     let stage = consumer.acquire();
                     wgmma::fence();
-                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, a_of(stage), b_of(stage), k_tile > 0);
+                    mma_stage::<E, FRAGMENTS, N, K>(
+                        &mut d,
+                        &Descriptors::of::<E, K>(a_of(stage), b_of(stage)),
+                        k_tile > 0,
+                    );
                     wgmma::commit_group();
                     wgmma::wait_group::<1>();
                     if k_tile > 0 {

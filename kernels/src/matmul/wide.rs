@@ -35,10 +35,9 @@ pub const BAND: usize = 8;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
-    use super::CONSUMERS;
     use crate::catalogue::{Tile, WARPGROUP};
     use crate::epilogue::{Output, Staging, finish_stores};
-    use crate::mainloop::{mma_stage, warpgroup};
+    use crate::mainloop::{Descriptors, mma_stage, warpgroup};
     use crate::neighbours::{Clusters, Neighbours};
     use crate::pipeline::Ring;
     use crate::ptx::wgmma::Mma;
@@ -57,6 +56,7 @@ mod device {
     #[inline(always)]
     pub unsafe fn matmul<
         E: Mma<N>,
+        const CONSUMERS: usize,
         const FRAGMENTS: usize,
         const N: usize,
         const K: usize,
@@ -159,8 +159,13 @@ mod device {
             }
         };
         // ANCHOR_END: release
-        let mut staging =
-            Staging::<N>::with_buffers(layout.staging_buffers, base + layout.staging() as u32, warpgroup, E::BYTES);
+        let mut staging = Staging::<N>::with_buffers(
+            layout.staging_buffers,
+            base + layout.staging() as u32,
+            warpgroup,
+            CONSUMERS,
+            E::BYTES,
+        );
         let through_tma = out.takes_tma();
 
         // Zeroed once: the first MMA of each tile overwrites them.
@@ -176,7 +181,7 @@ mod device {
                     let stage = consumer.acquire();
                     wgmma::fence();
                     let a = a_of(stage) + share * (K * E::BYTES) as u32;
-                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, a, b_of(stage), k_tile > 0);
+                    mma_stage::<E, FRAGMENTS, N, K>(&mut d, &Descriptors::of::<E, K>(a, b_of(stage)), k_tile > 0);
                     wgmma::commit_group();
                     wgmma::wait_group::<1>();
                     if k_tile > 0 {

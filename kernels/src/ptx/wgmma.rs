@@ -47,7 +47,7 @@ pub fn wait_group<const N: u32>() {
 /// 64 · span ÷ 16. Shared addresses are below 2¹⁸, so neither carries out of the address field.
 #[inline(always)]
 pub const fn descriptor(address: u32, swizzle: Swizzle) -> u64 {
-    with_start(descriptor_start(address), swizzle)
+    descriptor_start(address) as u64 | (descriptor_upper(swizzle) as u64) << 32
 }
 
 /// The lower half of [`descriptor`], which is all that depends on the address. Steps are added to it in 32 bits, which
@@ -57,11 +57,23 @@ pub const fn descriptor_start(address: u32) -> u32 {
     address >> 4 | 1 << 16
 }
 
-/// The descriptor with lower half `start`.
+/// The upper half of [`descriptor`].
 #[inline(always)]
-pub const fn with_start(start: u32, swizzle: Swizzle) -> u64 {
-    let stride = (8 * swizzle.span() as u64) >> 4;
-    start as u64 | stride << 32 | swizzle.descriptor_code() << 62
+pub const fn descriptor_upper(swizzle: Swizzle) -> u32 {
+    (8 * swizzle.span() as u32) >> 4 | (swizzle.descriptor_code() as u32) << 30
+}
+
+/// The descriptor of these halves, by `mov.b64`. Shifts and an `or` give the same number; but ptxas 13.0.88 moves the
+/// halves of such a number into place for every MMA, and leaves one that was moved together where it is.
+#[inline(always)]
+pub fn descriptor_of(start: u32, upper: u32) -> u64 {
+    let descriptor: u64;
+    // SAFETY: moves registers.
+    unsafe {
+        asm!("mov.b64 {0}, {{{1}, {2}}};", out(reg64) descriptor, in(reg32) start, in(reg32) upper,
+            options(pure, nomem, nostack));
+    }
+    descriptor
 }
 // ANCHOR_END: descriptor
 

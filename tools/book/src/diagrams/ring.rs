@@ -6,7 +6,7 @@ use crate::svg::{At, Drawing, Fill};
 
 /// A moment of v3 with three stages: one is being read, one is ready, one is being filled.
 pub fn draw() -> String {
-    let roles = Kernel::V3.roles();
+    let roles = Kernel::V3.roles(128);
     let mut drawing = Drawing::new(800, 300);
     drawing.cell((14.0, 64.0), (76.0, 34.0), Fill::Neutral, 13.0, "A, M×K");
     drawing.cell((14.0, 130.0), (76.0, 34.0), Fill::Neutral, 13.0, "B, N×K");

@@ -4,7 +4,7 @@ use kernels::catalogue::{Kernel, WARP, WARPGROUP};
 
 use crate::svg::{At, Drawing, Fill};
 
-/// Every kernel that multiplies, its warps coloured by what they do.
+/// Every kernel that multiplies, with tiles of 128 rows, its warps coloured by what they do.
 pub fn draw() -> String {
     let kernels: Vec<Kernel> = Kernel::ALL.into_iter().filter(|kernel| kernel.loads()).collect();
     let (top, row, warp) = (44.0, 42.0, 44.0);
@@ -12,7 +12,7 @@ pub fn draw() -> String {
     drawing.note((110.0, 18.0), At::Right, 12.0, "warps of a block; outlined, a warpgroup of 128 threads");
     for (line, kernel) in kernels.iter().enumerate() {
         let y = top + row * line as f64;
-        let roles = kernel.roles();
+        let roles = kernel.roles(128);
         drawing.text((14.0, y + 14.0), At::Right, 14.0, kernel.name());
         let groups = roles.consumer_warpgroups;
         let per_group = WARPGROUP / WARP;

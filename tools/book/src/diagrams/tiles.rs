@@ -26,7 +26,7 @@ pub fn draw() -> String {
         // B stands above C on its side: its rows are C's columns.
         drawing.cell((c.0, y0 - k), (n, k), Fill::Color(0), 13.0, "B");
         drawing.cell((x0, c.1), (k, m), Fill::Color(1), 13.0, "A");
-        let groups = config.kernel.roles().consumer_warpgroups;
+        let groups = config.roles().consumer_warpgroups;
         let share = m / groups as f64;
         for group in 0..groups {
             let name = if groups == 1 { String::from("C") } else { format!("C, warpgroup {group}") };
