@@ -1,6 +1,7 @@
 //! `hopper-gemm kernels`.
 
-use kernels::catalogue::{COMPILED, REFUSED};
+use kernels::catalogue::{COMPILED, Kernel, REFUSED};
+use kernels::matmul::persistent::by_laps;
 
 use crate::support::{Folder, run};
 
@@ -23,6 +24,37 @@ fn machine_code_is_shown() {
         let folder = Folder::new();
         run(&format!("sass {ENTRY} -o {}", folder.path("v3.sass").display())).succeeded();
         assert_eq!(std::fs::read_to_string(folder.path("v3.sass")).unwrap(), skeleton);
+    }
+}
+
+/// Where a loop is unrolled by laps of the ring, its descriptors stay in uniform registers: nothing is worked out or moved
+/// there between the MMAs of a stage.
+#[test]
+fn descriptors_of_a_loop_by_laps_stay_in_registers() {
+    let search = ptx::ptxas::SearchPath::standard(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    if search.find("nvdisasm").is_none() {
+        return;
+    }
+    for config in COMPILED.iter().filter(|config| config.kernel == Kernel::Persistent) {
+        let warpgroups = config.tile_warpgroups();
+        let machine_code = hopper_gemm::modules::by_entry(config.entry).unwrap().cubin.is_some();
+        if !machine_code || !by_laps(config.stages, config.tile.m / 64 / warpgroups, warpgroups) {
+            continue;
+        }
+        let all = run(&format!("sass {} --all", config.entry)).succeeded().stdout;
+        let mut in_stage = false;
+        for line in all.lines() {
+            if line.contains(" HGMMA.") {
+                in_stage = !line.contains("gsb0");
+            } else {
+                assert!(
+                    !in_stage || !["UMOV", "UIADD3"].iter().any(|name| line.contains(name)),
+                    "{}: {line}",
+                    config.entry
+                );
+            }
+        }
+        assert_eq!(all.matches(", gsb0").count(), config.stages, "{}: groups of MMAs", config.entry);
     }
 }
 
