@@ -550,7 +550,8 @@ impl Config {
 
     /// Tensor-core instructions that the machine code must hold: one HGMMA for each 64 rows that a warpgroup
     /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring, and so
-    /// does the persistent kernel where [`persistent::by_laps`] says so. v0 has HMMA instead, one for each 8 columns of 16 rows.
+    /// does the persistent kernel where [`persistent::by_laps`] says so. v0 has HMMA instead, one for each 8 columns of
+    /// 16 rows.
     pub const fn mma_count(&self) -> usize {
         let fragments = self.tile.mma_rows() / self.tile_warpgroups() / 64;
         let copies = match self.kernel {

@@ -9,7 +9,7 @@ use crate::catalogue::{Swizzle, WARP, WARPGROUP};
 use crate::ptx::cache::Policy;
 use crate::ptx::wgmma::MmaElement;
 use crate::ptx::{barrier, fence, matrix, shared, sreg, tma};
-use crate::shared::{SLAB_ROWS, STAGING_BUFFERS, slab_columns};
+use crate::shared::{RingLayout, SLAB_ROWS, STAGING_BUFFERS, slab_columns};
 use crate::unroll::{unroll, unroll_wide};
 
 /// Rows of a slab that one warp of the warpgroup holds.
@@ -128,10 +128,17 @@ impl<const N: usize> Staging<N> {
         Self::with_buffers(STAGING_BUFFERS, base, warpgroup, 2, element_bytes)
     }
 
-    /// As [`Staging::new`], with `count` buffers for each of `warpgroups` warpgroups: one, two, or as many as hold a fragment
-    /// or several.
+    /// As [`Staging::new`], with the buffers that `layout` has for each warpgroup: one, two, or as many as hold a fragment
+    /// or several. `base` is the shared address where the layout begins.
     #[inline(always)]
-    pub fn with_buffers(count: usize, base: u32, warpgroup: u32, warpgroups: usize, element_bytes: usize) -> Self {
+    pub fn of_layout(layout: &RingLayout, base: u32, warpgroup: u32, element_bytes: usize) -> Self {
+        let count = layout.staging_buffers;
+        let warpgroups = layout.staging_bytes / (count * SLAB_ROWS * slab_columns(N) * element_bytes);
+        Self::with_buffers(count, base + layout.staging() as u32, warpgroup, warpgroups, element_bytes)
+    }
+
+    #[inline(always)]
+    fn with_buffers(count: usize, base: u32, warpgroup: u32, warpgroups: usize, element_bytes: usize) -> Self {
         let buffer_bytes = (SLAB_ROWS * slab_columns(N) * element_bytes) as u32;
         let buffers = base + warpgroup * count as u32 * buffer_bytes;
         Staging { buffers, buffer_bytes, count: count as u32, next: 0, warpgroup, warpgroups }

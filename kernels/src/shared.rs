@@ -61,7 +61,7 @@ pub const fn slab_columns(n: usize) -> usize {
 /// Rows of a slab: those of one wgmma.
 pub const SLAB_ROWS: usize = 64;
 
-/// Staging buffers that a warpgroup has at the least: one is written while the other is read.
+/// Staging buffers that a warpgroup has where a whole fragment does not fit: one is written while the other is read.
 pub const STAGING_BUFFERS: usize = 2;
 
 impl RingLayout {

@@ -216,13 +216,7 @@ pub(super) mod device {
                     unsafe { neighbours.release(ring.empty(stage), in_group) };
                 }
             };
-            let mut staging = Staging::<N>::with_buffers(
-                layout.staging_buffers,
-                base + layout.staging() as u32,
-                warpgroup,
-                CONSUMERS,
-                E::BYTES,
-            );
+            let mut staging = Staging::<N>::of_layout(&layout, base, warpgroup, E::BYTES);
             let through_tma = out.takes_tma();
 
             // SAFETY: the producer warpgroup gives what the consumers take here.

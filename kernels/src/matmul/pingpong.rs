@@ -180,13 +180,7 @@ mod device {
                     unsafe { neighbours.release(ring.empty(stage), in_group) };
                 }
             };
-            let mut staging = Staging::<N>::with_buffers(
-                layout.staging_buffers,
-                base + layout.staging() as u32,
-                warpgroup,
-                TURNS,
-                E::BYTES,
-            );
+            let mut staging = Staging::<N>::of_layout(&layout, base, warpgroup, E::BYTES);
             let through_tma = out.takes_tma();
 
             // SAFETY: the producer warpgroup gives what the two consumers take here; the first turn is warpgroup 0's.

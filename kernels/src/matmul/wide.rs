@@ -159,13 +159,7 @@ mod device {
             }
         };
         // ANCHOR_END: release
-        let mut staging = Staging::<N>::with_buffers(
-            layout.staging_buffers,
-            base + layout.staging() as u32,
-            warpgroup,
-            CONSUMERS,
-            E::BYTES,
-        );
+        let mut staging = Staging::<N>::of_layout(&layout, base, warpgroup, E::BYTES);
         let through_tma = out.takes_tma();
 
         // Zeroed once: the first MMA of each tile overwrites them.
