@@ -77,7 +77,8 @@ def mma(r):
 
 
 def slab_columns(stored):
-    return np.select([stored % 64 == 0, stored % 32 == 0, stored > 128], [64, 32, stored // 2], 16)
+    conditions = [stored % 64 == 0, stored % 32 == 0, stored >= 200, stored > 128]
+    return np.select(conditions, [64, 32, stored, stored // 2], 16)
 
 
 def resident_blocks(r):
@@ -132,7 +133,7 @@ def predict(values, r):
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
     step = np.maximum(busy, merged * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
 
-    slab = slab_columns(mma_columns // r["splits"])
+    slab = np.minimum(slab_columns(mma_columns // r["splits"]), 64)
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
     fill = p["FILL"] * np.where(split | parts_kernel, ceil(turns, resident), 1)
     exposed = np.select([r["wide"] == 1, r["pingpong"] == 1], [1, 0], p["EXPOSED"])

@@ -42,41 +42,41 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.666;
+    pub const FILL: f64 = 1.727;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.038;
+    pub const NARROW: f64 = 0.035;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 108.705;
+    pub const L2: f64 = 108.148;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.195;
+    pub const SHORT_RING: f64 = 0.127;
     /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.530;
+    pub const UNALIGNED: f64 = 0.544;
     /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.391;
+    pub const SHARPNESS: f64 = 1.379;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.183;
+    pub const LATENCY: f64 = 1.065;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.686;
+    pub const LATENCY_LOADED: f64 = 0.951;
     /// Terabytes a second of DRAM; at the most that the fit allows.
     pub const DRAM: f64 = 4.398;
     /// Share by which DRAM takes longer where a tile's rows of A and B lie outside the matrices, of all its rows: zeros lie
     /// in the ring in place of what could be on its way.
-    pub const OUTSIDE: f64 = 0.841;
+    pub const OUTSIDE: f64 = 0.837;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.060;
+    pub const SCATTER: f64 = 0.057;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 2.410;
-    /// Share by which an epilogue in half as wide slabs takes longer.
-    pub const SLAB: f64 = 0.078;
+    pub const EPILOGUE: f64 = 1.980;
+    /// Share by which an epilogue in slabs of half 64 columns takes longer.
+    pub const SLAB: f64 = 0.141;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.473;
+    pub const EXPOSED: f64 = 0.579;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 1.652;
+    pub const REDUCTION: f64 = 1.625;
     /// Microseconds that a cluster of several tiles costs.
     pub const CLUSTER: f64 = 1.999;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 4.199;
+    pub const GLOBAL_MEETING: f64 = 4.196;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
@@ -261,7 +261,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let latency = merged * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
     let step = busy.max(latency);
 
-    let slab = slab_columns(tile.mma_columns() / splits);
+    let slab = slab_columns(tile.mma_columns() / splits).min(64);
     let store =
         EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));
     let neighbours = if cluster == Cluster::ONE { 0.0 } else { CLUSTER };

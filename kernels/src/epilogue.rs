@@ -15,6 +15,11 @@ use crate::unroll::{unroll, unroll_wide};
 /// Rows of a slab that one warp of the warpgroup holds.
 const WARP_ROWS: usize = SLAB_ROWS / (WARPGROUP / WARP);
 
+/// Steps in which a warp copies its rows of a slab of tiles of `n` columns, a chunk of 16 bytes for each lane.
+const fn copy_steps(n: usize) -> usize {
+    (WARP_ROWS * slab_columns(n)).div_ceil(8 * WARP)
+}
+
 /// A view of C, row-major, with the bounds that a store must respect.
 #[derive(Clone, Copy)]
 pub struct Output {
@@ -186,7 +191,7 @@ impl<const N: usize> Staging<N> {
         // This lane gives the address of one row of one of them.
         let lane_row = WARP_ROWS as u32 * warp + lane % 8 + 8 * (lane / 8 % 2);
         let lane_octet = lane / 16;
-        unroll!(PAIR in 0..slab_columns(N) / 16 => {
+        unroll_wide!(PAIR in 0..slab_columns(N) / 16 => {
             let i = 4 * (SLAB * columns / 8 + 2 * PAIR);
             let offset = lane_row as usize * columns * E::BYTES + (2 * PAIR + lane_octet as usize) * 16;
             // SAFETY: `i` + 7 is below N / 2, the length of `d`; the address lies in this warp's rows.
@@ -236,14 +241,19 @@ impl<const N: usize> Staging<N> {
             if out.takes_chunks() && column + columns <= out.n {
                 // Eight elements a lane, row after row.
                 let (in_row, in_all) = const { (slab_columns(N) as u32 / 8, (WARP_ROWS * slab_columns(N) / 8) as u32) };
-                unroll!(GROUP in 0..(WARP_ROWS * slab_columns(N)).div_ceil(8 * WARP) => {
-                    let number = (GROUP * WARP) as u32 + lane;
-                    if number < in_all {
+                unroll!(STEP in 0..if copy_steps(N) <= 8 { copy_steps(N) } else { 1 } => {
+                    let mut number = (STEP * WARP) as u32 + lane;
+                    while number < in_all {
                         let (in_slab, lane_column) = (rows + number / in_row, number % in_row * 8);
                         let chunk = shared::load_x4(address(in_slab, lane_column));
                         if row + in_slab < out.m {
                             element(row + in_slab, column + lane_column).cast::<Chunk>().write(Chunk(chunk));
                         }
+                        if const { copy_steps(N) <= 8 } {
+                            break;
+                        }
+                        // A slab wider than 128 columns: with a copy of this for each of its steps, ptxas spills.
+                        number += WARP as u32;
                     }
                 });
             } else {
@@ -275,14 +285,16 @@ impl<const N: usize> Staging<N> {
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffers(1);
             // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
-            // slabs ago, and its lanes have met since; or they meet here.
+            // slabs ago, and its lanes have met since; or they met when they had.
             unsafe {
-                if self.count == 1 {
-                    barrier::sync_warp();
-                }
                 Self::write_slab::<E, SLAB>(d, buffer);
                 barrier::sync_warp();
                 Self::copy_slab::<E>(out, buffer, row, column + (SLAB * slab_columns(N)) as u32);
+                // Not before the slab is written, where it belongs as well: there ptxas takes the warp to be diverged from
+                // then on, and keeps the descriptors of the next tile's MMAs in vector registers.
+                if self.count == 1 {
+                    barrier::sync_warp();
+                }
             }
         });
     }

@@ -41,16 +41,19 @@ pub struct RingLayout {
     pub empty_barriers: bool,
 }
 
-/// Columns of the slabs in which a tile of `n` columns, a multiple of 16, goes through a staging buffer: 64 where they
-/// divide it, else 32; else 16, or half of a wide tile.
+/// Columns of the slabs in which a tile of `n` columns, a multiple of eight, goes through a staging buffer: 64 where they
+/// divide it, else 32; else 16, or of a wide tile half, or from 200 on all.
 ///
-/// Half of such a tile is an odd multiple of eight columns, and its rows an odd number of 16-byte chunks. They need no
-/// swizzle: eight rows below each other begin in eight different places of 128 bytes.
+/// Such a half is an odd multiple of eight columns, and its rows an odd number of 16-byte chunks. They need no swizzle: eight
+/// rows below each other begin in eight different places of 128 bytes; so do those of 200 columns, and those of 208 in
+/// four. TMA stores few long rows faster than twice as many short ones (see the worklog).
 pub const fn slab_columns(n: usize) -> usize {
     if n.is_multiple_of(64) {
         64
     } else if n.is_multiple_of(32) {
         32
+    } else if n >= 200 {
+        n
     } else if n > 128 {
         n / 2
     } else {

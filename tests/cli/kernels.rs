@@ -1,6 +1,6 @@
 //! `hopper-gemm kernels`.
 
-use kernels::catalogue::{COMPILED, Kernel, REFUSED};
+use kernels::catalogue::{COMPILED, Config, Element, Kernel, REFUSED};
 use kernels::matmul::persistent::by_laps;
 
 use crate::support::{Folder, run};
@@ -10,10 +10,9 @@ fn machine_code_is_shown() {
     const ENTRY: &str = "v3_f16_128x128x64_s2";
     run("sass nope").failed(2, &["nope"]);
     let module = hopper_gemm::modules::by_entry(ENTRY).unwrap();
-    let search = ptx::ptxas::SearchPath::standard(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
     if module.cubin.is_none() {
         run(&format!("sass {ENTRY}")).failed(3, &[ENTRY, "without ptxas"]);
-    } else if search.find("nvdisasm").is_none() {
+    } else if !nvdisasm_is_there() {
         run(&format!("sass {ENTRY}")).failed(3, &["nvdisasm"]);
     } else {
         let skeleton = run(&format!("sass {ENTRY}")).succeeded().stdout;
@@ -27,34 +26,64 @@ fn machine_code_is_shown() {
     }
 }
 
+/// Whether the machine code of kernels can be read here: nvdisasm is there.
+fn nvdisasm_is_there() -> bool {
+    let search = ptx::ptxas::SearchPath::standard(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    search.find("nvdisasm").is_some()
+}
+
+/// The machine code of a kernel, if this build has some, and of it the instructions between the MMAs of each stage.
+fn between_mmas(config: &Config) -> Option<(String, Vec<String>)> {
+    hopper_gemm::modules::by_entry(config.entry).unwrap().cubin?;
+    let all = run(&format!("sass {} --all", config.entry)).succeeded().stdout;
+    let (mut in_stage, mut between) = (false, Vec::new());
+    for line in all.lines() {
+        if line.contains(" HGMMA.") {
+            in_stage = !line.contains("gsb0");
+        } else if in_stage {
+            between.push(line.to_owned());
+        }
+    }
+    Some((all, between))
+}
+
 /// Where a loop is unrolled by laps of the ring, its descriptors stay in uniform registers: nothing is worked out or moved
 /// there between the MMAs of a stage.
 #[test]
 fn descriptors_of_a_loop_by_laps_stay_in_registers() {
-    let search = ptx::ptxas::SearchPath::standard(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
-    if search.find("nvdisasm").is_none() {
+    if !nvdisasm_is_there() {
         return;
     }
     for config in COMPILED.iter().filter(|config| config.kernel == Kernel::Persistent) {
         let warpgroups = config.tile_warpgroups();
-        let machine_code = hopper_gemm::modules::by_entry(config.entry).unwrap().cubin.is_some();
-        if !machine_code || !by_laps(config.stages, config.tile.m / 64 / warpgroups, warpgroups) {
+        if !by_laps(config.stages, config.tile.m / 64 / warpgroups, warpgroups) {
             continue;
         }
-        let all = run(&format!("sass {} --all", config.entry)).succeeded().stdout;
-        let mut in_stage = false;
-        for line in all.lines() {
-            if line.contains(" HGMMA.") {
-                in_stage = !line.contains("gsb0");
-            } else {
-                assert!(
-                    !in_stage || !["UMOV", "UIADD3"].iter().any(|name| line.contains(name)),
-                    "{}: {line}",
-                    config.entry
-                );
-            }
+        let Some((all, between)) = between_mmas(config) else { continue };
+        for line in between {
+            assert!(!["UMOV", "UIADD3"].iter().any(|name| line.contains(name)), "{}: {line}", config.entry);
         }
         assert_eq!(all.matches(", gsb0").count(), config.stages, "{}: groups of MMAs", config.entry);
+    }
+}
+
+/// The uniform datapath works descriptors out. Where ptxas takes a warp to be diverged it cannot, and four vector registers are
+/// moved for each MMA: 78 instructions a stage for 51, when a barrier of the warp stood in another place of the epilogue.
+#[test]
+fn descriptors_are_worked_out_once_a_warp() {
+    if !nvdisasm_is_there() {
+        return;
+    }
+    for config in COMPILED {
+        // The element type is one word of an MMA.
+        let walks = matches!(config.kernel, Kernel::Persistent | Kernel::Wide | Kernel::PingPong);
+        if !walks || config.element != Element::F16 {
+            continue;
+        }
+        let Some((all, between)) = between_mmas(config) else { continue };
+        let mmas = all.matches(" HGMMA.").count();
+        let moves = between.iter().filter(|line| line.contains(" R2UR")).count();
+        assert!(mmas > 0 && 2 * moves <= mmas, "{}: {moves} moves, {mmas} MMAs", config.entry);
     }
 }
 

@@ -3,7 +3,7 @@
 //! What changes from the persistent kernel:
 //!
 //! - There is no producer. A block has two warpgroups and nothing else, so that a thread may have 255 registers, of which
-//!   up to 192 hold accumulators. With a producer warpgroup beside them ptxas spilled what is above 128 (see the worklog).
+//!   up to 208 hold accumulators. With a producer warpgroup beside them ptxas spilled what is above 128 (see the worklog).
 //! - One thread of the first warpgroup loads. Whenever its warpgroup has released a stage, it waits until all others have,
 //!   and fills it with what is as many stages further as the ring has; the tensor cores are busy with the next stage
 //!   meanwhile.
@@ -213,6 +213,8 @@ mod device {
 compiled! { N160, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 160]] [64] [4] [[1 x 1] [1 x 2]] } }
 compiled! { N176, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 176]] [64] [3] [[1 x 1] [1 x 2]] } }
 compiled! { N192, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 192]] [64] [3] [[1 x 1] [1 x 2]] } }
+compiled! { N200, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 200]] [64] [3] [[1 x 1] [1 x 2]] } }
+compiled! { N208, clustered_rows, clustered_entries { [[Wide "wide"]] [[F16 "f16"] [Bf16 "bf16"]] [[256 x 208]] [64] [3] [[1 x 1]] } }
 
 /// The configurations that are compiled.
-pub const COMPILED: &[&[Config]] = &[N160, N176, N192];
+pub const COMPILED: &[&[Config]] = &[N160, N176, N192, N200, N208];
