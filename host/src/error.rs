@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use kernels::catalogue::{Kernel, Refusal};
+use kernels::catalogue::{COMPILED, Kernel, Refusal};
 use kernels::workspace::MOST_PARTS;
 
 use crate::npy::NpyFault;
+use crate::select::PROPOSALS;
 use crate::units;
 
 /// Result of everything that can fail here.
@@ -447,10 +448,21 @@ impl Error {
             Error::UnknownConfig { nearest, .. } | Error::RefusedConfig { nearest, .. } => {
                 Some(format!("the nearest that exist: {}", nearest.join("; ")))
             }
+            Error::UnknownEntry { entry } => {
+                Some(format!("the nearest that exist: {}", nearest_entries(entry).join(", ")))
+            }
             Error::Npy { fault, .. } => fault.hint(),
             _ => None,
         }
     }
+}
+
+/// The entries of the catalogue that look most like `entry`, the nearest first.
+fn nearest_entries(entry: &str) -> Vec<&'static str> {
+    let mut entries: Vec<&str> = COMPILED.iter().map(|config| config.entry).collect();
+    entries.sort_by_key(|known| strsim::damerau_levenshtein(known, entry));
+    entries.truncate(PROPOSALS);
+    entries
 }
 
 /// `, which have a, b`; nothing where there is nothing.

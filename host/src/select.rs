@@ -13,7 +13,7 @@ use crate::model;
 pub const LARGE: [usize; 3] = [8192; 3];
 
 /// How many configurations an error proposes.
-const PROPOSALS: usize = 3;
+pub(crate) const PROPOSALS: usize = 3;
 
 /// What a user asks for; what is absent is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

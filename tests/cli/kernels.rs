@@ -9,6 +9,8 @@ use crate::support::{Folder, run};
 fn machine_code_is_shown() {
     const ENTRY: &str = "v3_f16_128x128x64_s2";
     run("sass nope").failed(2, &["nope"]);
+    run("sass v3_f16_128x128x64_s9")
+        .failed(2, &["v3_f16_128x128x64_s9", "hint: the nearest that exist: v3_f16_128x128x64_s2, "]);
     let module = hopper_gemm::modules::by_entry(ENTRY).unwrap();
     if module.cubin.is_none() {
         run(&format!("sass {ENTRY}")).failed(3, &[ENTRY, "without ptxas"]);

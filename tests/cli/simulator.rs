@@ -95,6 +95,8 @@ fn clusters_share_tiles() {
 #[test]
 fn wrong_usage_is_said() {
     run("check nope").failed(2, &["nope"]);
+    run("check wide_f16_256x201x64_s3_c1x1")
+        .failed(2, &["wide_f16_256x201x64", "nearest that exist: wide_f16_256x200x64_s3_c1x1, "]);
     run("check ceiling").failed(2, &["ceiling"]);
     run("check absent.toml").failed(3, &["absent.toml"]);
     run("check v3 --schedule sometimes").failed(2, &["random:SEED"]);

@@ -4,7 +4,7 @@ use clap::Args;
 use half::{bf16, f16};
 use hopper_gemm::select::{self, LARGE, Request, parse_cluster, parse_element, parse_kernel, parse_tile};
 use hopper_gemm::simulator::Simulation;
-use hopper_gemm::{Element, random};
+use hopper_gemm::{Element, Error, random};
 use kernels::catalogue::{self, Cluster, Config, Tile, by_entry};
 
 use super::failure::Failure;
@@ -50,6 +50,10 @@ impl Subject {
         if let Some(config) = by_entry(name) {
             select::check_parts(config.kernel, self.parts)?;
             return Ok(config);
+        }
+        // As for `bench`: entry names have underscores, names of kernels have not.
+        if name.contains('_') {
+            return Err(Error::UnknownEntry { entry: name.to_owned() }.into());
         }
         let Subject { tile, stages, cluster, splits, parts, .. } = *self;
         // One cluster is what a request without a word about it means, and leaves it open.
