@@ -261,6 +261,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let latency = merged * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
     let step = busy.max(latency);
 
+    // Wider ones measured no faster.
     let slab = slab_columns(tile.mma_columns() / splits).min(64);
     let store =
         EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));

@@ -278,6 +278,11 @@ pub fn cluster_name(cluster: Cluster) -> String {
     format!("{}x{}", cluster.m, cluster.n)
 }
 
+/// Whether `name` is that of an entry, or would be: these have underscores, names of kernels have not.
+pub fn is_entry(name: &str) -> bool {
+    name.contains('_')
+}
+
 /// The kernel called `name`.
 ///
 /// # Errors

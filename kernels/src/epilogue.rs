@@ -285,7 +285,7 @@ impl<const N: usize> Staging<N> {
         unroll_wide!(SLAB in 0..N / slab_columns(N) => {
             let buffer = self.take_buffers(1);
             // SAFETY: as promised by the caller. The warp has read what the buffer held before: that was two
-            // slabs ago, and its lanes have met since; or they met when they had.
+            // slabs ago, and its lanes have met since; or, of one buffer, they met once they had read it.
             unsafe {
                 Self::write_slab::<E, SLAB>(d, buffer);
                 barrier::sync_warp();

@@ -124,8 +124,7 @@ impl ArmSpec {
         let kernel = &name[..end];
         let (end, parts) = behind(kernel, '/', "what follows / is a number of clusters that share a tile, at least 1")?;
         let kernel = &kernel[..end];
-        // Entry names have underscores, names of kernels have not.
-        if kernel.contains(['_', '*', '?']) {
+        if select::is_entry(kernel) || kernel.contains(['*', '?']) {
             let pattern = WildMatch::new(kernel);
             let found: Vec<Selection> = COMPILED
                 .iter()

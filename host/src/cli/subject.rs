@@ -51,8 +51,7 @@ impl Subject {
             select::check_parts(config.kernel, self.parts)?;
             return Ok(config);
         }
-        // As for `bench`: entry names have underscores, names of kernels have not.
-        if name.contains('_') {
+        if select::is_entry(name) {
             return Err(Error::UnknownEntry { entry: name.to_owned() }.into());
         }
         let Subject { tile, stages, cluster, splits, parts, .. } = *self;
