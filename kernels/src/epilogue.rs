@@ -45,6 +45,13 @@ impl Output {
         (self.c as u64 | (self.ldc * 2)) & 15 == 0
     }
 
+    /// Whether the `width` columns of C from `column` on can be stored in chunks of 16 bytes: each row starts at a multiple
+    /// of that, and so it ends, or only behind these columns. A chunk then lies inside of C or outside, and not across.
+    #[inline(always)]
+    fn takes_chunks_of(&self, column: u32, width: u32) -> bool {
+        self.takes_chunks() && (self.n.is_multiple_of(8) || column + width <= self.n)
+    }
+
     /// Whether all rows of C are pairs of elements at multiples of four bytes.
     #[inline(always)]
     fn takes_pairs(&self) -> bool {
@@ -238,7 +245,7 @@ impl<const N: usize> Staging<N> {
         // memory lie in this warp's rows.
         unsafe {
             let element = |row: u32, column: u32| out.c.add(row as usize * out.ldc as usize + column as usize);
-            if out.takes_chunks() && column + columns <= out.n {
+            if out.takes_chunks_of(column, columns) {
                 // Eight elements a lane, row after row.
                 let (in_row, in_all) = const { (slab_columns(N) as u32 / 8, (WARP_ROWS * slab_columns(N) / 8) as u32) };
                 unroll!(STEP in 0..if copy_steps(N) <= 8 { copy_steps(N) } else { 1 } => {
@@ -246,7 +253,7 @@ impl<const N: usize> Staging<N> {
                     while number < in_all {
                         let (in_slab, lane_column) = (rows + number / in_row, number % in_row * 8);
                         let chunk = shared::load_x4(address(in_slab, lane_column));
-                        if row + in_slab < out.m {
+                        if row + in_slab < out.m && column + lane_column < out.n {
                             element(row + in_slab, column + lane_column).cast::<Chunk>().write(Chunk(chunk));
                         }
                         if const { copy_steps(N) <= 8 } {
@@ -386,11 +393,11 @@ impl<const N: usize> Staging<N> {
             });
             barrier::sync_warp();
             let element = |row: u32, column: u32| out.c.add(row as usize * out.ldc as usize + column as usize);
-            if out.takes_chunks() && column + WARP_ROWS as u32 <= out.n {
+            if out.takes_chunks_of(column, WARP_ROWS as u32) {
                 // Two lanes a row, and 16 rows at once.
                 for group in 0..N.div_ceil(16) {
                     let (in_slab, half) = ((16 * group) as u32 + lane / 2, lane % 2);
-                    if in_slab < N as u32 && row + in_slab < out.m {
+                    if in_slab < N as u32 && row + in_slab < out.m && column + 8 * half < out.n {
                         let chunk = shared::load_x4(buffer + in_slab * row_bytes + half * 16);
                         element(row + in_slab, column + 8 * half).cast::<Chunk>().write(Chunk(chunk));
                     }

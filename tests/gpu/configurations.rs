@@ -6,9 +6,9 @@ use kernels::catalogue::{Config, Kernel};
 
 use crate::support::{Failure, Gpu, Shape, Test, ensure, for_element, multiplying, test};
 
-/// Shapes that are ragged in every dimension, alone and together; K shorter than the ring, and longer;
-/// rows that lie further apart than they are long; C at an odd element, with odd rows, and as TMA takes it;
-/// for kernels whose blocks walk over tiles, more tiles than there are blocks, and a K that is long enough for patches.
+/// Shapes that are ragged in every dimension, alone and together; K shorter than the ring, and longer; rows that lie
+/// further apart than they are long; C at an odd element, with odd rows, with rows that end within a slab, and as TMA takes
+/// it; for kernels whose blocks walk over tiles, more tiles than there are blocks, and a K that is long enough for patches.
 fn shapes(config: &Config) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for edge in [1, 7, 63, 64, 65, 127, 128, 129, 255, 257] {
@@ -17,6 +17,11 @@ fn shapes(config: &Config) -> Vec<Shape> {
     }
     for k in [1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 192, 320, 511, 513, 1000] {
         shapes.push(Shape::new(129, 70, k));
+    }
+    // Rows of C that end within a slab, at a multiple of 16 bytes.
+    for columns in [8, 72, 136, 200] {
+        shapes.push(Shape::new(129, columns, 72));
+        shapes.push(Shape::new(70, columns, 72).padded(0, 0, 8, 0));
     }
     shapes.extend([
         Shape::new(1, 1, 1),
