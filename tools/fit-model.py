@@ -40,7 +40,8 @@ PARAMETERS = [
     ("NARROW", 0.05, 0.0, 1.0),  # share of an MMA's time
     ("L2", 110.0, 20.0, 250.0),  # bytes a clock and multiprocessor
     ("SHORT_RING", 0.1, 0.0, 0.6),  # share of the L2's time and of the latency
-    ("UNALIGNED", 0.6, 0.0, 4.0),  # share of the L2's time
+    ("STRADDLING", 2.5, 0.0, 8.0),  # clocks a row
+    ("STRADDLING_LATENCY", 0.1, 0.0, 1.0),  # share of the latency
     ("SHARPNESS", 1.35, 1.1, 8.0),  # exponent
     ("LATENCY", 0.6, 0.1, 20.0),
     ("LATENCY_LOADED", 0.8, 0.4, 6.0),
@@ -110,18 +111,19 @@ def predict(values, r):
     mma_rows, mma_columns = mma(r)
     width = np.maximum(mma_columns, 64)
     tensor = mma_rows / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
-    unaligned = ceil(r["k"], 8) * 16 % 128 != 0
+    straddling = 1 - np.gcd(ceil(r["k"], 8).astype(int) * 16, 128) / 128
     rows, columns = ceil(r["m"], r["tile_m"] * r["cluster_m"]), ceil(r["n"], r["tile_n"] * r["cluster_n"])
     together = (np.minimum(rows, columns) >= TOGETHER) & (turns > 1)
-    merged = np.where((r["stages"] <= 3) & ~unaligned & together, 1 - p["SHORT_RING"], 1)
+    merged = np.where((r["stages"] <= 3) & (straddling == 0) & together, 1 - p["SHORT_RING"], 1)
     whole = (r["tile_m"] + r["tile_n"]) * 128
-    shared_out = (r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]) * 128 * np.where(unaligned, 1 + p["UNALIGNED"], 1)
+    own_rows = r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]
     b_bytes = r["n"] * r["k"] * 2
     side_by_side = lambda tiles: np.sqrt(np.minimum(tiles, SIDE_BY_SIDE))
     merging = (r["tile_m"] / side_by_side(columns) + r["tile_n"] / side_by_side(rows)) * 128
-    loaded = np.select([unaligned, parts_kernel & (blocks == 1) & (r["parts"] > 1), parts_kernel], [shared_out, merging, shared_out], whole)
+    loaded = np.select([parts_kernel & (blocks == 1) & (r["parts"] > 1), parts_kernel], [merging, own_rows * 128], whole)
     l2 = merged * loaded / p["L2"] / CLOCK
-    busy = (tensor ** p["SHARPNESS"] + l2 ** p["SHARPNESS"]) ** (1 / p["SHARPNESS"])
+    twice = own_rows * straddling * p["STRADDLING"] / CLOCK
+    busy = sum(time ** p["SHARPNESS"] for time in (tensor, l2, twice)) ** (1 / p["SHARPNESS"])
 
     band = np.minimum(r["band"], rows)
     passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
@@ -131,14 +133,14 @@ def predict(values, r):
     dram = zeros * (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
     load = dram / (dram + turns * steps * busy)
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
-    step = np.maximum(busy, merged * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
+    step = np.maximum(busy, merged * (1 + straddling * p["STRADDLING_LATENCY"]) * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
 
     slab = np.minimum(slab_columns(mma_columns // r["splits"]), 64)
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))
     fill = p["FILL"] * np.where(split | parts_kernel, ceil(turns, resident), 1)
     exposed = np.select([r["wide"] == 1, r["pingpong"] == 1], [1, 0], p["EXPOSED"])
     epilogue = tile * np.where(split | parts_kernel, turns / r["splits"], 1 + exposed * (turns - 1))
-    meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * (blocks > 1))
+    meet = np.where(split, p["REDUCTION"] * np.log2(r["splits"]), p["CLUSTER"] * np.log2(blocks))
     partials = r["parts"] * r["tile_m"] * r["tile_n"] * 4
     octets = mma_rows // 64 // np.where(parts_kernel, 2, 1) * mma_columns // r["splits"] // 8
     sharers = np.minimum(np.minimum(r["parts"], octets), 32)

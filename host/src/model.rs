@@ -42,41 +42,44 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.727;
+    pub const FILL: f64 = 1.635;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.035;
+    pub const NARROW: f64 = 0.077;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 108.148;
+    pub const L2: f64 = 86.069;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.127;
-    /// Share by which rows that do not begin at multiples of 128 bytes take longer.
-    pub const UNALIGNED: f64 = 0.544;
-    /// Exponent of the sum of the tensor cores' time and the L2's: 1 adds them, ∞ takes the greater.
-    pub const SHARPNESS: f64 = 1.379;
+    pub const SHORT_RING: f64 = 0.080;
+    /// Clocks that a row of a box takes which straddles two lines of 128 bytes, however many blocks it is for.
+    pub const STRADDLING: f64 = 2.720;
+    /// Share by which a load takes longer to arrive where all rows do.
+    pub const STRADDLING_LATENCY: f64 = 0.477;
+    /// Exponent of the sum of the tensor cores' time, the L2's, and that for rows which straddle lines: 1 adds them, ∞
+    /// takes the greatest.
+    pub const SHARPNESS: f64 = 1.969;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 1.065;
+    pub const LATENCY: f64 = 0.959;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.951;
+    pub const LATENCY_LOADED: f64 = 0.986;
     /// Terabytes a second of DRAM; at the most that the fit allows.
-    pub const DRAM: f64 = 4.398;
+    pub const DRAM: f64 = 4.400;
     /// Share by which DRAM takes longer where a tile's rows of A and B lie outside the matrices, of all its rows: zeros lie
     /// in the ring in place of what could be on its way.
-    pub const OUTSIDE: f64 = 0.837;
+    pub const OUTSIDE: f64 = 0.848;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.057;
+    pub const SCATTER: f64 = 0.031;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.980;
+    pub const EPILOGUE: f64 = 1.974;
     /// Share by which an epilogue in slabs of half 64 columns takes longer.
-    pub const SLAB: f64 = 0.141;
+    pub const SLAB: f64 = 0.087;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.579;
+    pub const EXPOSED: f64 = 0.702;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 1.625;
-    /// Microseconds that a cluster of several tiles costs.
-    pub const CLUSTER: f64 = 1.999;
+    pub const REDUCTION: f64 = 2.078;
+    /// Microseconds that a cluster of two tiles costs; each doubling adds as much.
+    pub const CLUSTER: f64 = 0.650;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 4.196;
+    pub const GLOBAL_MEETING: f64 = 2.124;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
@@ -193,11 +196,22 @@ impl Prediction {
     }
 }
 
-/// Whether each row of A and B, of `k` elements in as many bytes as TMA lets a row have at the least, begins where a
-/// line of 128 bytes does.
+/// Bytes of a line of the L2.
+const LINE: usize = 128;
+
+/// The share of the rows of A and B, of `k` elements in as many bytes as TMA lets a row have at the least, that do not
+/// begin where a line does: with rows of 2000 bytes 7/8, of 4000 bytes 3/4, of 8000 bytes half.
+fn straddling(element: Element, k: usize) -> f64 {
+    let unit = leading_dimension_unit(element);
+    let (unit_bytes, units) = (unit * element.bytes(), k.div_ceil(unit));
+    // The greatest power of two that divides a row and a line: rows begin at its multiples, at each as many.
+    let step = unit_bytes << units.trailing_zeros().min((LINE / unit_bytes).trailing_zeros());
+    1.0 - step as f64 / LINE as f64
+}
+
+/// Whether each row of A and B begins where a line does.
 fn rows_fill_lines(element: Element, k: usize) -> bool {
-    k.div_ceil(leading_dimension_unit(element))
-        .is_multiple_of(128 / (leading_dimension_unit(element) * element.bytes()))
+    straddling(element, k) == 0.0
 }
 
 /// The model's time for C = A·Bᵀ of M×N×K with `config` (of one of [`KERNELS`]; of others it knows nothing), `band` rows
@@ -225,24 +239,27 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let width = tile.mma_columns().max(64) as f64;
     let mmas = (tile.mma_rows() / 64 * tile.k / config.element.mma_k()) as f64;
     let tensor = mmas * width / 2.0 * (1.0 + NARROW * (256.0 / width - 1.0)) * clock;
-    // Neighbours' requests for the same line are merged, which makes multicast no better; but not where rows straddle
-    // lines, nor where most of those who run at once have another K. Single blocks of one part lie side by side, and some
+    // Neighbours' requests for the same line are merged, which makes multicast no better; but not where most of those who
+    // run at once have another K. Single blocks of one part lie side by side, and some
     // of their requests are merged: as many, it is assumed, as if the square root of those who share a tile did.
     let row_bytes = tile.k as f64 * bytes;
-    let aligned = rows_fill_lines(config.element, k);
+    let straddling = straddling(config.element, k);
+    let aligned = straddling == 0.0;
     let together = rows.min(columns) >= TOGETHER && turns > 1.0;
     let merged = if aligned && stages <= 3 && together { 1.0 - SHORT_RING } else { 1.0 };
     let side_by_side = |tiles: f64| tiles.min(SIDE_BY_SIDE).sqrt();
-    let loaded = if aligned && config.kernel != Kernel::Parts {
+    let own_rows = (config.a_box()[1] + config.b_box()[1]) as f64;
+    let loaded = if config.kernel != Kernel::Parts {
         (tile.m + tile.n) as f64 * row_bytes
-    } else if aligned && cluster == Cluster::ONE && parts > 1 {
+    } else if cluster == Cluster::ONE && parts > 1 {
         (tile.m as f64 / side_by_side(columns) + tile.n as f64 / side_by_side(rows)) * row_bytes
     } else {
-        let [a_box, b_box] = [config.a_box()[1], config.b_box()[1]];
-        (a_box + b_box) as f64 * row_bytes * (1.0 + if aligned { 0.0 } else { UNALIGNED })
+        own_rows * row_bytes
     };
     let l2 = merged * loaded / L2 * clock;
-    let busy = (tensor.powf(SHARPNESS) + l2.powf(SHARPNESS)).powf(1.0 / SHARPNESS);
+    // Each such row is asked for twice, and multicast saves that.
+    let twice = own_rows * straddling * STRADDLING * clock;
+    let busy = [tensor, l2, twice].map(|time| time.powf(SHARPNESS)).iter().sum::<f64>().powf(1.0 / SHARPNESS);
 
     let outside = (tile.m.saturating_sub(m) + tile.n.saturating_sub(n)) as f64 / (tile.m + tile.n) as f64;
 
@@ -258,14 +275,15 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let load = dram / (dram + turns * steps * busy);
     // The stage that is being multiplied is not on its way.
     let in_flight = (stages - 1).max(1) as f64 * turns.min(resident);
-    let latency = merged * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
+    let latency =
+        merged * (1.0 + straddling * STRADDLING_LATENCY) * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
     let step = busy.max(latency);
 
     // Wider ones measured no faster.
     let slab = slab_columns(tile.mma_columns() / splits).min(64);
     let store =
         EPILOGUE * MICROSECOND * (tile.m * tile.n) as f64 / (128.0 * 256.0) * (1.0 + SLAB * (64.0 / slab as f64 - 1.0));
-    let neighbours = if cluster == Cluster::ONE { 0.0 } else { CLUSTER };
+    let neighbours = CLUSTER * (cluster.blocks() as f64).log2();
     let (fills, stores, meeting) = if persistent {
         let exposed = match config.kernel {
             // Without a producer nothing is loaded meanwhile.
@@ -393,14 +411,15 @@ pub struct Pick {
     pub exception: Option<&'static Exception>,
 }
 
-/// The fastest configuration of `kernel`, or of all [`KERNELS`], for C = A·Bᵀ of M×N×K: that of an exception where
-/// one covers the sizes, else the model's. `None` where the model knows none of the kernel.
+/// The fastest configuration of `kernel`, or of all [`KERNELS`], for C = A·Bᵀ of M×N×K: that of the nearest exception
+/// that covers the sizes, where one does, else the model's. `None` where the model knows none of the kernel.
 pub fn choose(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> Option<Pick> {
-    let exception = EXCEPTIONS.iter().filter(|exception| exception.covers(element, sizes)).find_map(|exception| {
+    let covering = EXCEPTIONS.iter().filter(|exception| exception.covers(element, sizes)).filter_map(|exception| {
         let config = exception.config(element)?;
         kernel.is_none_or(|kernel| kernel == config.kernel).then_some((exception, config))
     });
-    if let Some((exception, config)) = exception {
+    let nearest = covering.min_by(|(a, _), (b, _)| a.distance(sizes).total_cmp(&b.distance(sizes)));
+    if let Some((exception, config)) = nearest {
         let Exception { band, parts, .. } = *exception;
         let candidate = Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
         return Some(Pick { candidate, exception: Some(exception) });

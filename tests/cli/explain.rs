@@ -1,6 +1,7 @@
 //! `hopper-gemm explain`: the choice for a shape, and what is refused.
 
 use hopper_gemm::Problem;
+use hopper_gemm::model::EXCEPTIONS;
 use hopper_gemm::select::{Request, select};
 use hopper_gemm::tune::{Answer, Cache, ShapeClass, Target};
 use kernels::catalogue::Element;
@@ -38,9 +39,11 @@ fn the_choice_is_what_the_library_launches() {
 #[test]
 fn measurements_and_tuning_that_overrule_the_model_are_named() {
     let folder = Folder::new();
-    let shown = folder.run("explain 1000 --cache none.json").succeeded().stdout;
-    assert!(shown.contains("it measured best for 1000×1000×1000, against the model"), "{shown}");
-    assert_eq!(folder.run("explain 1000 --cache none.json --json").succeeded().json()["exception"][2], 1000);
+    let [m, n, k] = EXCEPTIONS[0].measured;
+    let shown = folder.run(&format!("explain {m}x{n}x{k} --cache none.json")).succeeded().stdout;
+    assert!(shown.contains(&format!("it measured best for {m}×{n}×{k}, against the model")), "{shown}");
+    let json = folder.run(&format!("explain {m}x{n}x{k} --cache none.json --json")).succeeded().json();
+    assert_eq!(json["exception"], serde_json::json!([m, n, k]));
 
     let problem = Problem::new(Element::F16, 1000, 1000, 1000).unwrap();
     let tuned = Answer {
