@@ -111,10 +111,10 @@ def predict(values, r):
     mma_rows, mma_columns = mma(r)
     width = np.maximum(mma_columns, 64)
     tensor = mma_rows / 64 * 4 * width / 2 * (1 + p["NARROW"] * (256 / width - 1)) / CLOCK
-    straddling = 1 - np.gcd(ceil(r["k"], 8).astype(int) * 16, 128) / 128
+    share_straddling = 1 - np.gcd(ceil(r["k"], 8).astype(int) * 16, 128) / 128
     rows, columns = ceil(r["m"], r["tile_m"] * r["cluster_m"]), ceil(r["n"], r["tile_n"] * r["cluster_n"])
     together = (np.minimum(rows, columns) >= TOGETHER) & (turns > 1)
-    merged = np.where((r["stages"] <= 3) & (straddling == 0) & together, 1 - p["SHORT_RING"], 1)
+    merged = np.where((r["stages"] <= 3) & (share_straddling == 0) & together, 1 - p["SHORT_RING"], 1)
     whole = (r["tile_m"] + r["tile_n"]) * 128
     own_rows = r["tile_m"] / r["cluster_n"] + r["tile_n"] / r["cluster_m"]
     b_bytes = r["n"] * r["k"] * 2
@@ -122,8 +122,8 @@ def predict(values, r):
     merging = (r["tile_m"] / side_by_side(columns) + r["tile_n"] / side_by_side(rows)) * 128
     loaded = np.select([parts_kernel & (blocks == 1) & (r["parts"] > 1), parts_kernel], [merging, own_rows * 128], whole)
     l2 = merged * loaded / p["L2"] / CLOCK
-    twice = own_rows * straddling * p["STRADDLING"] / CLOCK
-    busy = sum(time ** p["SHARPNESS"] for time in (tensor, l2, twice)) ** (1 / p["SHARPNESS"])
+    straddling = own_rows * share_straddling * p["STRADDLING"] / CLOCK
+    busy = sum(time ** p["SHARPNESS"] for time in (tensor, l2, straddling)) ** (1 / p["SHARPNESS"])
 
     band = np.minimum(r["band"], rows)
     passes = np.where(b_bytes > L2_BYTES / 2, ceil(rows, band), 1)
@@ -133,7 +133,7 @@ def predict(values, r):
     dram = zeros * (r["m"] * r["k"] * 2 + passes * b_bytes + c_bytes) / (p["DRAM"] * 1e6)
     load = dram / (dram + turns * steps * busy)
     in_flight = (r["stages"] - 1) * np.minimum(turns, resident)
-    step = np.maximum(busy, merged * (1 + straddling * p["STRADDLING_LATENCY"]) * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
+    step = np.maximum(busy, merged * (1 + share_straddling * p["STRADDLING_LATENCY"]) * (p["LATENCY"] + p["LATENCY_LOADED"] * load) / in_flight)
 
     slab = np.minimum(slab_columns(mma_columns // r["splits"]), 64)
     tile = p["EPILOGUE"] * r["tile_m"] * r["tile_n"] / (128 * 256) * (1 + p["SLAB"] * (64 / slab - 1))

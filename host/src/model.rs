@@ -9,9 +9,9 @@
 //! - **turns**: clusters of blocks run at once as many as the device holds, which is fewer than 132 / blocks
 //!   ([`clusters_at_once`]); the last turn takes as long as a full one.
 //! - **steps** of a turn: K in stages of the ring, divided among all blocks that share a tile.
-//! - **step**: what the tensor cores take for a stage and what the L2 takes to deliver it, the greater and a share
-//!   of the other, since the chip's power is shared too; or, if longer, the latency of a load over the stages that
-//!   are on their way.
+//! - **step**: what the tensor cores take for a stage, what the L2 takes to deliver it, and what TMA takes to ask twice for
+//!   rows that straddle lines: the greatest and a share of the others, since the chip's power is shared too; or, if
+//!   longer, the latency of a load over the stages that are on their way.
 //! - **DRAM**: each operand once, B again for each band of rows where it is too large for the L2, and C; all of it slower
 //!   where a tile is larger than the matrix.
 //! - **fill**: until the first stage has arrived; **epilogue**: what storing a tile adds, of which a persistent
@@ -19,10 +19,10 @@
 //!   it takes clusters to start and end together; and where several clusters share a tile, the sum through global
 //!   memory.
 //!
-//! The constants are those that `tools/fit-model.py` has fitted to `benches/results/h200-f16-configurations.json` as it was
-//! before its last measurements, to which they were found to fit as well: of f16 on H200s, rested, and taken for bf16
-//! too. They are what chooses best in those formulas, and each may hold some of its neighbour's time. Where the model is known to choose badly, or chooses what was not measured, [`EXCEPTIONS`]
-//! says what measured best. Tuning ([`crate::tune`]) comes before both.
+//! The constants are those that `tools/fit-model.py` has fitted to `benches/results/h200-f16-configurations.json`: of f16 on
+//! H200s, rested, and taken for bf16 too. They are what chooses best in those formulas, and each may hold some of its
+//! neighbour's time. Where the model is known to choose badly, or chooses what was not measured, [`EXCEPTIONS`] says what
+//! measured best. Tuning ([`crate::tune`]) comes before both.
 
 mod exceptions;
 #[cfg(test)]
@@ -115,7 +115,7 @@ pub const fn clusters_at_once(blocks: usize) -> usize {
 pub enum Bound {
     /// The tensor cores.
     TensorCores,
-    /// What the L2 delivers to the multiprocessors.
+    /// What the L2 delivers to the multiprocessors, or how often it is asked.
     L2,
     /// The latency of loads: too few stages are on their way.
     Latency,
@@ -155,12 +155,14 @@ pub struct Prediction {
     pub last_turn: f64,
     /// Stages that each block goes through in a turn.
     pub steps: f64,
-    /// One stage on one multiprocessor: the tensor cores and the L2 together, or the latency.
+    /// One stage on one multiprocessor: the tensor cores, the L2 and rows that straddle lines together, or the latency.
     pub step: f64,
     /// The tensor cores' time for a stage.
     pub tensor: f64,
     /// The L2's time for a stage.
     pub l2: f64,
+    /// TMA's for asking twice for the rows of a stage that straddle lines.
+    pub straddling: f64,
     /// A load's latency over the stages that are on their way.
     pub latency: f64,
     /// Storing C, as far as nothing hides it.
@@ -188,7 +190,7 @@ impl Prediction {
             Bound::Fixed
         } else if self.latency >= self.step {
             Bound::Latency
-        } else if self.l2 > self.tensor {
+        } else if self.l2.max(self.straddling) > self.tensor {
             Bound::L2
         } else {
             Bound::TensorCores
@@ -240,11 +242,11 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let mmas = (tile.mma_rows() / 64 * tile.k / config.element.mma_k()) as f64;
     let tensor = mmas * width / 2.0 * (1.0 + NARROW * (256.0 / width - 1.0)) * clock;
     // Neighbours' requests for the same line are merged, which makes multicast no better; but not where most of those who
-    // run at once have another K. Single blocks of one part lie side by side, and some
-    // of their requests are merged: as many, it is assumed, as if the square root of those who share a tile did.
+    // run at once have another K. Single blocks of one part lie side by side, and some of their requests are merged: as
+    // many, it is assumed, as if the square root of those who share a tile did.
     let row_bytes = tile.k as f64 * bytes;
-    let straddling = straddling(config.element, k);
-    let aligned = straddling == 0.0;
+    let share_straddling = straddling(config.element, k);
+    let aligned = share_straddling == 0.0;
     let together = rows.min(columns) >= TOGETHER && turns > 1.0;
     let merged = if aligned && stages <= 3 && together { 1.0 - SHORT_RING } else { 1.0 };
     let side_by_side = |tiles: f64| tiles.min(SIDE_BY_SIDE).sqrt();
@@ -258,8 +260,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     };
     let l2 = merged * loaded / L2 * clock;
     // Each such row is asked for twice, and multicast saves that.
-    let twice = own_rows * straddling * STRADDLING * clock;
-    let busy = [tensor, l2, twice].map(|time| time.powf(SHARPNESS)).iter().sum::<f64>().powf(1.0 / SHARPNESS);
+    let straddling = own_rows * share_straddling * STRADDLING * clock;
+    let busy = [tensor, l2, straddling].map(|time| time.powf(SHARPNESS)).iter().sum::<f64>().powf(1.0 / SHARPNESS);
 
     let outside = (tile.m.saturating_sub(m) + tile.n.saturating_sub(n)) as f64 / (tile.m + tile.n) as f64;
 
@@ -276,7 +278,8 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     // The stage that is being multiplied is not on its way.
     let in_flight = (stages - 1).max(1) as f64 * turns.min(resident);
     let latency =
-        merged * (1.0 + straddling * STRADDLING_LATENCY) * (LATENCY + LATENCY_LOADED * load) * MICROSECOND / in_flight;
+        merged * (1.0 + share_straddling * STRADDLING_LATENCY) * (LATENCY + LATENCY_LOADED * load) * MICROSECOND
+            / in_flight;
     let step = busy.max(latency);
 
     // Wider ones measured no faster.
@@ -314,6 +317,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
         step,
         tensor,
         l2,
+        straddling,
         latency,
         epilogue,
         meeting,
@@ -498,6 +502,26 @@ mod tests {
             }
         }
         assert_eq!(choose(Element::F16, Some(Kernel::V3), [4096; 3]), None);
+    }
+
+    #[test]
+    fn rows_straddle_lines_as_often_as_their_length_says() {
+        for element in Element::ALL {
+            for k in (1..=300usize).chain([1000, 2000, 3000, 4000, 4096, 5000]) {
+                let row_bytes = k.div_ceil(8) * 8 * element.bytes();
+                let straddling_rows = (0..LINE).filter(|row| row * row_bytes % LINE != 0).count();
+                assert_eq!(straddling(element, k), straddling_rows as f64 / LINE as f64, "{k}");
+            }
+        }
+    }
+
+    /// Of several that cover a shape, its own; and of few rows, those of as few.
+    #[test]
+    fn the_nearest_exception_counts() {
+        for exception in EXCEPTIONS {
+            let Pick { exception: found, .. } = choose(Element::F16, None, exception.measured).unwrap();
+            assert_eq!(found, Some(exception));
+        }
     }
 
     #[test]

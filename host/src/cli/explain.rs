@@ -76,6 +76,7 @@ struct Explained {
     step: f64,
     step_tensor_cores: f64,
     step_l2: f64,
+    step_straddling: f64,
     step_latency: f64,
     main_loop: f64,
     launch: f64,
@@ -181,7 +182,7 @@ impl Explained {
     fn new(candidate: &Candidate) -> Explained {
         let Candidate { config, band, parts, prediction } = *candidate;
         let Prediction { seconds, launch, fill, clusters, turns, last_turn, steps, step, .. } = prediction;
-        let Prediction { tensor, l2, latency, epilogue, meeting, dram_bytes, dram, .. } = prediction;
+        let Prediction { tensor, l2, straddling, latency, epilogue, meeting, dram_bytes, dram, .. } = prediction;
         Explained {
             entry: config.entry,
             band,
@@ -196,6 +197,7 @@ impl Explained {
             step,
             step_tensor_cores: tensor,
             step_l2: l2,
+            step_straddling: straddling,
             step_latency: latency,
             main_loop: prediction.main_loop(),
             launch,
@@ -263,11 +265,15 @@ impl Explanation {
         facts.add(
             "stages",
             format!(
-                "{} a turn, {} each: tensor cores {}, L2 {}, latency {}",
+                "{} a turn, {} each: tensor cores {}, L2 {},{} latency {}",
                 choice.steps,
                 units::seconds(choice.step),
                 units::seconds(choice.step_tensor_cores),
                 units::seconds(choice.step_l2),
+                match choice.step_straddling {
+                    0.0 => String::new(),
+                    straddling => format!(" rows that straddle lines {},", units::seconds(straddling)),
+                },
                 units::seconds(choice.step_latency),
             ),
         );
