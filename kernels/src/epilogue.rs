@@ -46,7 +46,7 @@ impl Output {
     }
 
     /// Whether the `width` columns of C from `column` on can be stored in chunks of 16 bytes: each row starts at a multiple
-    /// of that, and so it ends, or only behind these columns. A chunk then lies inside of C or outside, and not across.
+    /// of that, and ends at one, or beyond these columns. Then no chunk lies across the end of a row.
     #[inline(always)]
     fn takes_chunks_of(&self, column: u32, width: u32) -> bool {
         self.takes_chunks() && (self.n.is_multiple_of(8) || column + width <= self.n)
