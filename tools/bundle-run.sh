@@ -64,7 +64,7 @@ sanitizer() {
 }
 
 # The kernels that `sanitize` runs, with the options that make blocks of a cluster meet, and clusters.
-sanitized=(v0 v1 v2 v3 v4 v5 "split --splits 2" "split --tile 16x64x64 --stages 10 --splits 2 --parts 2"
+sanitized=(v0 v1 v2 v3 v4 v5 gemv "split --splits 2" "split --tile 16x64x64 --stages 10 --splits 2 --parts 2"
     "parts --cluster 1x1 --parts 2" "parts --cluster 2x1 --parts 2" "persistent --cluster 2x1" "wide --tile 256x160x64 --stages 4 --cluster 1x2"
     "pingpong --cluster 2x1")
 
@@ -78,6 +78,8 @@ sanitize() {
         # shellcheck disable=SC2086 # a kernel and its options
         sanitize_one matmul --random 300x520x136 --device cuda:0 --check --kernel $kernel
     done
+    # Few rows, and several rounds of a ragged K.
+    sanitize_one matmul --random 5x70x3003 --device cuda:0 --check --kernel gemv
 }
 
 sanitize_one() {

@@ -17,10 +17,12 @@ import numpy as np
 from scipy.optimize import least_squares, minimize
 
 DATA = Path(__file__).parents[1] / "benches/results/h200-f16-configurations.json"
-ENTRY = re.compile(r"(split|parts|persistent|wide|pingpong)_f16_(\d+)x(\d+)x64_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)")
+ENTRY = re.compile(
+    r"(gemv|split|parts|persistent|wide|pingpong)_f16_(\d+)x(\d+)x(\d+)_s(\d+)(?:_c(\d)x(\d))?(?:_k(\d))?(?:/(\d+))?@(\d+)"
+)
 
 # Kernels that differ in more than their numbers.
-KERNELS = ["split", "parts", "wide", "pingpong"]
+KERNELS = ["gemv", "split", "parts", "wide", "pingpong"]
 
 # Not fitted: of the device, of the kernels' shared memory, and estimates of how clusters meet.
 CLOCK = 1755.0  # MHz
@@ -53,6 +55,9 @@ PARAMETERS = [
     ("EXPOSED", 0.6, 0.0, 1.0),  # share of the epilogue
     ("REDUCTION", 2.6, 0.0, 5.0),
     ("CLUSTER", 0.6, 0.0, 2.0),
+    ("GEMV_START", 1.1, 0.0, 3.0),
+    ("GEMV_ROUND", 0.8, 0.6, 3.0),
+    ("GEMV_FEW_WARPS", 0.2, 0.1, 1.0),  # share of a round
     ("GLOBAL_MEETING", 2.5, 0.0, 10.0),
 ]
 NAMES = [name for name, *_ in PARAMETERS]
@@ -64,10 +69,10 @@ def read(path):
     rows = []
     for index, shape in enumerate(shapes):
         for name, us in shape["microseconds"].items():
-            kernel, tile_m, tile_n, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
-            numbers = [tile_m, tile_n, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
+            kernel, tile_m, tile_n, tile_k, stages, cluster_m, cluster_n, splits, parts, band = ENTRY.fullmatch(name).groups()
+            numbers = [tile_m, tile_n, tile_k, stages, cluster_m or 1, cluster_n or 1, splits or 1, parts or 1, band]
             rows.append([index, shape["m"], shape["n"], shape["k"], us, *(kernel == name for name in KERNELS), *map(float, numbers)])
-    columns = "shape m n k us split parts_kernel wide pingpong tile_m tile_n stages cluster_m cluster_n splits parts band".split()
+    columns = "shape m n k us gemv split parts_kernel wide pingpong tile_m tile_n tile_k stages cluster_m cluster_n splits parts band".split()
     return shapes, dict(zip(columns, np.array(rows, float).T))
 
 
@@ -148,7 +153,23 @@ def predict(values, r):
     everyone = 2 * tiles * r["cluster_m"] * r["cluster_n"] * partials / (PARTIALS_ALL * 1e6)
     meet += np.where(r["parts"] > 1, p["GLOBAL_MEETING"] + share + everyone, 0)
     on_chip = turns * steps * step + fill + epilogue + meet
-    return p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25
+    return np.where(r["gemv"] == 1, predict_gemv(p, r), p["LAUNCH"] + (on_chip**4 + dram**4) ** 0.25)
+
+
+def predict_gemv(p, r):
+    """The same for gemv: `predict_gemv` in host/src/model.rs. Of other kernels it means nothing."""
+    threads = np.maximum(r["tile_k"] / r["stages"], 32)
+    registers = r["tile_n"] / 2 + r["stages"] * (r["tile_m"] + r["tile_n"]) / 8 * 4 + 26
+    resident = np.ones_like(threads)
+    for count in range(2, 17):
+        budget = np.minimum(255, 512 // np.ceil(count * threads / 128) // 8 * 8)
+        resident = np.where((count * threads <= 2048) & (registers <= budget), count, resident)
+    rows = np.ceil(r["m"] / r["tile_m"])
+    tiles = rows * np.ceil(r["n"] / r["tile_n"])
+    few = 1 + p["GEMV_FEW_WARPS"] * np.maximum(256 / threads - 1, 0)
+    chain = np.ceil(tiles / (132 * resident)) * np.ceil(r["k"] / r["tile_k"]) * few
+    dram = (r["m"] * r["k"] + rows * r["n"] * r["k"] + r["m"] * r["n"]) * 2 / (p["DRAM"] * 1e6)
+    return p["GEMV_START"] + np.hypot(chain * p["GEMV_ROUND"], dram)
 
 
 def fit(r):

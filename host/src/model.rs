@@ -19,6 +19,9 @@
 //!   it takes clusters to start and end together; and where several clusters share a tile, the sum through global
 //!   memory.
 //!
+//! Gemv has no ring: `start + (chain² + DRAM²)^½`, where a chain is as many rounds of K as a multiprocessor's place for a block
+//! goes through, each with a load's latency.
+//!
 //! The constants are those that `tools/fit-model.py` has fitted to `benches/results/h200-f16-configurations.json`: of f16 on
 //! H200s, rested, and taken for bf16 too. They are what chooses best in those formulas, and each may hold some of its
 //! neighbour's time. Where the model is known to choose badly, or chooses what was not measured, [`EXCEPTIONS`] says what
@@ -42,44 +45,51 @@ mod constants {
     /// Microseconds from one kernel to the next; at the least that the fit allows.
     pub const LAUNCH: f64 = 0.200;
     /// Microseconds until the first stage of a block has arrived.
-    pub const FILL: f64 = 1.635;
+    pub const FILL: f64 = 1.615;
     /// What a narrow MMA takes beyond its columns, for each time that its columns go into 256 after the first.
-    pub const NARROW: f64 = 0.077;
+    pub const NARROW: f64 = 0.068;
     /// Bytes a clock that the L2 delivers to each multiprocessor.
-    pub const L2: f64 = 86.069;
+    pub const L2: f64 = 85.007;
     /// Share of that time, and of the latency below, which up to three stages save where rows fill lines and many tiles
     /// share them: blocks with a short ring stay together, so that more of their requests are merged.
-    pub const SHORT_RING: f64 = 0.080;
+    pub const SHORT_RING: f64 = 0.071;
     /// Clocks that a row of a box takes which straddles two lines of 128 bytes, however many blocks it is for.
-    pub const STRADDLING: f64 = 2.720;
+    pub const STRADDLING: f64 = 2.615;
     /// Share by which a load takes longer to arrive where all rows do.
-    pub const STRADDLING_LATENCY: f64 = 0.477;
+    pub const STRADDLING_LATENCY: f64 = 0.670;
     /// Exponent of the sum of the tensor cores' time, the L2's, and that for rows which straddle lines: 1 adds them, ∞
     /// takes the greatest.
-    pub const SHARPNESS: f64 = 1.969;
+    pub const SHARPNESS: f64 = 1.983;
     /// Microseconds from a load to its arrival.
-    pub const LATENCY: f64 = 0.959;
+    pub const LATENCY: f64 = 0.929;
     /// The same beyond that where nothing but DRAM limits, in proportion.
-    pub const LATENCY_LOADED: f64 = 0.986;
-    /// Terabytes a second of DRAM; at the most that the fit allows.
-    pub const DRAM: f64 = 4.400;
+    pub const LATENCY_LOADED: f64 = 1.027;
+    /// Terabytes a second of DRAM; nearly at the most that the fit allows.
+    pub const DRAM: f64 = 4.398;
     /// Share by which DRAM takes longer where a tile's rows of A and B lie outside the matrices, of all its rows: zeros lie
     /// in the ring in place of what could be on its way.
-    pub const OUTSIDE: f64 = 0.848;
+    pub const OUTSIDE: f64 = 1.717;
     /// Share by which C takes longer for each doubling of the band: fewer bytes side by side at once.
-    pub const SCATTER: f64 = 0.031;
+    pub const SCATTER: f64 = 0.032;
     /// Microseconds to store a tile of 128×256.
-    pub const EPILOGUE: f64 = 1.974;
+    pub const EPILOGUE: f64 = 1.957;
     /// Share by which an epilogue in slabs of half 64 columns takes longer.
-    pub const SLAB: f64 = 0.087;
+    pub const SLAB: f64 = 0.047;
     /// Share of the epilogue that the persistent kernel does not hide behind its next tile.
-    pub const EXPOSED: f64 = 0.702;
+    pub const EXPOSED: f64 = 0.685;
     /// Microseconds to sum up over two blocks; each doubling adds as much.
-    pub const REDUCTION: f64 = 2.078;
+    pub const REDUCTION: f64 = 2.082;
     /// Microseconds that a cluster of two tiles costs; each doubling adds as much.
-    pub const CLUSTER: f64 = 0.650;
+    pub const CLUSTER: f64 = 0.634;
+    /// Microseconds that a launch of gemv takes beyond what it loads.
+    pub const GEMV_START: f64 = 1.089;
+    /// Microseconds from the loads of one of its rounds to those of the next.
+    pub const GEMV_ROUND: f64 = 0.663;
+    /// Share by which a round takes longer in blocks of four warps. It is not known what is behind it: they are a tenth faster at
+    /// 1×5120×5120 and a third slower at 1×6400×6400, and this keeps the choice on the safe side.
+    pub const GEMV_FEW_WARPS: f64 = 0.409;
     /// Microseconds that clusters take to meet through global memory.
-    pub const GLOBAL_MEETING: f64 = 2.124;
+    pub const GLOBAL_MEETING: f64 = 1.976;
 
     /// Rows and columns of tiles from which a short ring helps, where there is more than one turn: an estimate, not fitted.
     pub const TOGETHER: f64 = 8.0;
@@ -108,6 +118,13 @@ pub const fn clusters_at_once(blocks: usize) -> usize {
         3 | 4 => 30,
         _ => 14,
     }
+}
+
+/// Clusters of `config` that a turn counts: those that run at once or, of gemv, as many for each block that a multiprocessor
+/// holds.
+pub fn clusters_a_turn(config: &Config) -> usize {
+    let places = if config.kernel == Kernel::Gemv { config.min_blocks() } else { 1 };
+    clusters_at_once(config.cluster_blocks()) * places
 }
 
 /// What bounds a product.
@@ -198,6 +215,9 @@ impl Prediction {
     }
 }
 
+/// In seconds.
+const MICROSECOND: f64 = 1e-6;
+
 /// Bytes of a line of the L2.
 const LINE: usize = 128;
 
@@ -221,8 +241,10 @@ fn rows_fill_lines(element: Element, k: usize) -> bool {
 pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) -> Prediction {
     use constants::*;
 
-    const MICROSECOND: f64 = 1e-6;
     let [m, n, k] = [m, n, k].map(|size| size.max(1));
+    if config.kernel == Kernel::Gemv {
+        return predict_gemv(config, [m, n, k]);
+    }
     let Config { tile, cluster, splits, stages, .. } = *config;
     let persistent = config.kernel.is_persistent();
     let bytes = config.element.bytes() as f64;
@@ -232,7 +254,7 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     let columns = n.div_ceil(tile.n * cluster.n) as f64;
     let tiles = rows * columns;
     let clusters = tiles * f64::from(parts);
-    let at_once = clusters_at_once(config.cluster_blocks()) as f64;
+    let at_once = clusters_a_turn(config) as f64;
     let turns = (clusters / at_once).ceil();
     let steps = (k.div_ceil(tile.k).div_ceil(splits * parts as usize)) as f64;
     let resident = config.min_blocks() as f64;
@@ -326,6 +348,41 @@ pub fn predict(config: &Config, band: u32, parts: u32, [m, n, k]: [usize; 3]) ->
     }
 }
 
+/// [`predict`], for gemv.
+fn predict_gemv(config: &Config, [m, n, k]: [usize; 3]) -> Prediction {
+    use constants::*;
+
+    let clusters = config.blocks(m, n) as f64;
+    let at_once = clusters_a_turn(config) as f64;
+    let turns = (clusters / at_once).ceil();
+    let steps = k.div_ceil(config.tile.k) as f64;
+    let few = (256.0 / config.threads() as f64 - 1.0).max(0.0);
+    let (launch, step) = (GEMV_START * MICROSECOND, GEMV_ROUND * MICROSECOND * (1.0 + GEMV_FEW_WARPS * few));
+    let rows = m.div_ceil(config.tile.m) as f64;
+    let [m, n, k] = [m, n, k].map(|size| size as f64);
+    // B once for each row of tiles: nothing sees to it that the L2 still has it.
+    let dram_bytes = (m * k + rows * n * k + m * n) * config.element.bytes() as f64;
+    let dram = dram_bytes / (DRAM * 1e12);
+    Prediction {
+        seconds: launch + (turns * steps * step).hypot(dram),
+        launch,
+        fill: 0.0,
+        clusters,
+        turns,
+        last_turn: (clusters - (turns - 1.0) * at_once) / at_once,
+        steps,
+        step,
+        tensor: 0.0,
+        l2: 0.0,
+        straddling: 0.0,
+        latency: step,
+        epilogue: 0.0,
+        meeting: 0.0,
+        dram_bytes,
+        dram,
+    }
+}
+
 /// Microseconds that `parts` clusters of `config` take to add up each of `tiles` tiles through global memory: to meet;
 /// for each of those who have a share, to read it; and for all of them, to go through the L2 and back.
 fn global_meeting(config: &Config, tiles: f64, parts: f64) -> f64 {
@@ -355,7 +412,8 @@ pub struct Candidate {
 }
 
 /// The kernels that the model knows.
-pub const KERNELS: [Kernel; 5] = [Kernel::Split, Kernel::Parts, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
+pub const KERNELS: [Kernel; 6] =
+    [Kernel::Gemv, Kernel::Split, Kernel::Parts, Kernel::Persistent, Kernel::Wide, Kernel::PingPong];
 
 /// Tiles from which bands of half as many rows as usual are looked at too, which may be better where K is short.
 const MANY_TILES: usize = 400;
@@ -368,13 +426,14 @@ fn candidates(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> im
             && KERNELS.contains(&config.kernel)
             && kernel.is_none_or(|kernel| kernel == config.kernel)
             // Tiles of few rows are for a C of few: of others nothing was measured.
-            && (!config.tile.is_swapped() || sizes[0] <= 2 * config.tile.m)
+            // Gemv has no other.
+            && (!config.tile.is_swapped() || sizes[0] <= 2 * config.tile.m || kernel == Some(Kernel::Gemv))
     };
     COMPILED.iter().filter(wanted).flat_map(move |config| {
         let [m, n, _] = sizes;
         let tiles = m.div_ceil(config.tile.m).saturating_mul(n.div_ceil(config.tile.n));
         let band = config.band() as u32;
-        let halves = if tiles > MANY_TILES { 2 } else { 1 };
+        let halves = if tiles > MANY_TILES && config.kernel != Kernel::Gemv { 2 } else { 1 };
         let candidate =
             move |(band, parts)| Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
         [band, band / 2]

@@ -72,9 +72,13 @@ mod tests {
             let module = by_entry(config.entry).expect(config.entry);
             assert_eq!(module.threads, config.threads());
             assert_eq!(module.shared_bytes, config.shared_bytes());
-            let maps = if config.kernel.stores_by_tma() { 3 } else { 2 };
+            let maps = match (config.kernel.reads_by_tma(), config.kernel.stores_by_tma()) {
+                (false, _) => 0,
+                (true, stores) => 2 + usize::from(stores),
+            };
+            let direct = if config.kernel.reads_by_tma() { Vec::new() } else { vec![8; 4] };
             let parts = if config.kernel.takes_parts() { vec![4, 8, 8] } else { Vec::new() };
-            let params = [vec![128; maps], vec![8, 4, 4, 4, 8, 4], parts].concat();
+            let params = [vec![128; maps], vec![8, 4, 4, 4, 8, 4], direct, parts].concat();
             assert_eq!(module.params, params, "{}", config.entry);
             assert!(module.ptx.contains(&format!(".maxntid {}\n", config.threads())));
             // Not the same as no policy: see `kernels/src/ptx/cache.rs`.

@@ -167,6 +167,7 @@ const DEFAULTS: &[Default] = &[
     line(When::Always, Kernel::V0, [128, 128, 64], 1, Cluster::ONE),
     line(When::Always, Kernel::V1, [128, 128, 64], 1, Cluster::ONE),
     line(When::Always, Kernel::V2, [128, 128, 64], 2, Cluster::ONE),
+    line(When::Always, Kernel::Gemv, [8, 16, 1024], 4, Cluster::ONE),
     line(When::Always, Kernel::Split, [128, 128, 64], 3, Cluster::ONE),
     line(When::Always, Kernel::Parts, [128, 128, 64], 6, Cluster { m: 2, n: 1 }),
     line(When::Columns(64), Kernel::V4, [128, 64, 64], 4, Cluster::ONE),

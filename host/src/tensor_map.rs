@@ -33,19 +33,22 @@ pub struct TiledMatrix {
     pub l2_promotion: u32,
 }
 
-/// A and B of `problem` at `addresses`, as the kernel of `config` reads them.
+/// A and B of `problem` at `addresses`, as the kernel of `config` reads them; `None` where it reads them without TMA. It asks
+/// for the same alignment then.
 ///
 /// # Errors
-/// When TMA cannot read them; see [`Problem::check_tma`].
-pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Result<[TiledMatrix; 2]> {
+/// When TMA could not read them; see [`Problem::check_tma`].
+pub fn operands(problem: &Problem, config: &Config, addresses: Addresses) -> Result<Option<[TiledMatrix; 2]>> {
     problem.check_tma(addresses)?;
     let operand = |address, rows, ld, box_sides| {
         describe(problem, config, address, [rows, problem.k()], ld, box_sides, config.swizzle())
     };
-    Ok([
-        operand(addresses.a, problem.m(), problem.lda(), config.a_box()),
-        operand(addresses.b, problem.n(), problem.ldb(), config.b_box()),
-    ])
+    Ok(config.kernel.reads_by_tma().then(|| {
+        [
+            operand(addresses.a, problem.m(), problem.lda(), config.a_box()),
+            operand(addresses.b, problem.n(), problem.ldb(), config.b_box()),
+        ]
+    }))
 }
 
 /// C of `problem` at `addresses`, as the kernel of `config` stores it by TMA; `None` where the kernel does not,
@@ -110,8 +113,9 @@ mod tests {
             let operands = operands(&problem, config, ADDRESSES).unwrap();
             let aligned = Problem::new(config.element, 100, 72, 64).unwrap();
             let output = output(&aligned, config, ADDRESSES);
+            assert_eq!(operands.is_some(), config.kernel.reads_by_tma(), "{}", config.entry);
             assert_eq!(output.is_some(), config.kernel.stores_by_tma(), "{}", config.entry);
-            for map in operands.into_iter().chain(output) {
+            for map in operands.into_iter().flatten().chain(output) {
                 // CUDA driver API, cuTensorMapEncodeTiled: boxDim, and the inner dimension by swizzle.
                 assert!((1..=256).contains(&map.box_rows) && (1..=256).contains(&map.box_columns));
                 let row_bytes = map.box_columns as usize * config.element.bytes();
@@ -125,7 +129,7 @@ mod tests {
     fn a_has_the_rows_of_c_and_b_its_columns() {
         let config = &COMPILED[0];
         let problem = Problem::with_leading_dimensions(config.element, (100, 70, 33), 40, 48, 70).unwrap();
-        let [a, b] = operands(&problem, config, ADDRESSES).unwrap();
+        let [a, b] = operands(&problem, config, ADDRESSES).unwrap().unwrap();
         assert_eq!((a.rows, a.columns, a.stride_bytes, a.address), (100, 33, 80, 0x1000));
         assert_eq!((b.rows, b.columns, b.stride_bytes, b.address), (70, 33, 96, 0x2000));
         assert_eq!([a.box_columns as usize, a.box_rows as usize], config.a_box());
@@ -147,11 +151,11 @@ mod tests {
 
     #[test]
     fn the_l2_fetches_two_lines_for_short_rings_and_aligned_rows_only() {
-        for config in COMPILED {
+        for config in COMPILED.iter().filter(|config| config.kernel.reads_by_tma()) {
             let promotion = |k: usize| {
                 let ld = k.next_multiple_of(8);
                 let problem = Problem::with_leading_dimensions(config.element, (100, 70, k), ld, ld, 70).unwrap();
-                operands(&problem, config, ADDRESSES).unwrap().map(|map| map.l2_promotion)
+                operands(&problem, config, ADDRESSES).unwrap().unwrap().map(|map| map.l2_promotion)
             };
             let deep = matches!(config.kernel, Kernel::Split | Kernel::Parts);
             assert_eq!(promotion(4096), if deep { [128; 2] } else { [256; 2] }, "{}", config.entry);
@@ -163,8 +167,9 @@ mod tests {
 
     #[test]
     fn what_tma_cannot_read_is_refused() {
-        let config = &COMPILED[0];
-        let problem = Problem::new(config.element, 4, 4, 9).unwrap();
-        assert!(operands(&problem, config, ADDRESSES).is_err());
+        for config in COMPILED {
+            let problem = Problem::new(config.element, 4, 4, 9).unwrap();
+            assert!(operands(&problem, config, ADDRESSES).is_err(), "{}", config.entry);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! here and nowhere else. Device code, `build.rs`, the host library, the simulator and the tests all
 //! read these rows.
 
-use crate::matmul::{ceiling, parts, persistent, pingpong, split, v0, v1, v2, v3, v4, v5, wide};
+use crate::matmul::{ceiling, gemv, parts, persistent, pingpong, split, v0, v1, v2, v3, v4, v5, wide};
 use crate::shared::{RingLayout, SLAB_ROWS, slab_columns};
 use crate::workspace::Workspace;
 
@@ -169,6 +169,8 @@ pub enum Kernel {
     V4,
     /// Two consumer warpgroups that share each tile of B.
     V5,
+    /// Few rows of A, and B straight from global memory into registers.
+    Gemv,
     /// A cluster of blocks shares the K of each tile.
     Split,
     /// Neighbouring tiles a cluster, and the K of each shared by clusters.
@@ -185,13 +187,14 @@ pub enum Kernel {
 
 impl Kernel {
     /// Every kernel, in the order of the ladder.
-    pub const ALL: [Kernel; 12] = [
+    pub const ALL: [Kernel; 13] = [
         Kernel::V0,
         Kernel::V1,
         Kernel::V2,
         Kernel::V3,
         Kernel::V4,
         Kernel::V5,
+        Kernel::Gemv,
         Kernel::Split,
         Kernel::Parts,
         Kernel::Persistent,
@@ -209,6 +212,7 @@ impl Kernel {
             Kernel::V3 => "v3",
             Kernel::V4 => "v4",
             Kernel::V5 => "v5",
+            Kernel::Gemv => "gemv",
             Kernel::Split => "split",
             Kernel::Parts => "parts",
             Kernel::Persistent => "persistent",
@@ -231,6 +235,7 @@ impl Kernel {
                 "v3 with the pipeline as a type, one wgmma group in flight, and the tile order as a parameter"
             }
             Kernel::V5 => "v4 with two consumer warpgroups that split the rows of C and share each tile of B",
+            Kernel::Gemv => "few rows of A, and B straight from global memory into registers and mma.sync",
             Kernel::Split => "v4 with the K of a tile shared by a cluster of blocks, for a C of few tiles",
             Kernel::Parts => {
                 "v5 with multicast in clusters, and the K of a tile shared by clusters, for a C of few tiles"
@@ -246,7 +251,8 @@ impl Kernel {
         }
     }
 
-    /// Warps that only move data, and warpgroups that only compute, of a block whose tile has `rows` rows.
+    /// Warps that only move data, and warpgroups that only compute, of a block whose tile has `rows` rows. Of
+    /// [`Kernel::Gemv`] that does not follow from the rows, but from K: see [`Config::roles`].
     pub const fn roles(self, rows: usize) -> Roles {
         match self {
             Kernel::V0 => Roles { producer_warps: 0, consumer_warpgroups: v0::CONSUMERS },
@@ -255,6 +261,7 @@ impl Kernel {
             Kernel::V3 => Roles { producer_warps: 1, consumer_warpgroups: v3::CONSUMERS },
             Kernel::V4 => Roles { producer_warps: 1, consumer_warpgroups: v4::CONSUMERS },
             Kernel::V5 => Roles { producer_warps: 1, consumer_warpgroups: v5::CONSUMERS },
+            Kernel::Gemv => panic!("the warps of gemv follow from its stage of K"),
             Kernel::Split => Roles { producer_warps: 1, consumer_warpgroups: split::CONSUMERS },
             Kernel::Parts => Roles { producer_warps: 1, consumer_warpgroups: parts::CONSUMERS },
             Kernel::Persistent | Kernel::Ceiling => {
@@ -276,17 +283,24 @@ impl Kernel {
         matches!(self, Kernel::Persistent | Kernel::Wide | Kernel::PingPong | Kernel::Ceiling)
     }
 
-    /// Warpgroups that share the `rows` rows of a tile: all that compute, but for [`Kernel::PingPong`].
+    /// Warpgroups that share the `rows` rows of a tile: all that compute, but for [`Kernel::PingPong`], and for
+    /// [`Kernel::Gemv`], whose warps share K.
     pub const fn tile_warpgroups(self, rows: usize) -> usize {
         match self {
             Kernel::PingPong => pingpong::CONSUMERS,
+            Kernel::Gemv => 1,
             _ => self.roles(rows).consumer_warpgroups,
         }
     }
 
+    /// Whether A and B are read by TMA, so that a launch passes tensor maps of them, and not their addresses.
+    pub const fn reads_by_tma(self) -> bool {
+        !matches!(self, Kernel::Gemv)
+    }
+
     /// Whether each stage has an empty barrier: not where all threads of the block meet between stages.
     pub const fn has_empty_barriers(self) -> bool {
-        !matches!(self, Kernel::V0 | Kernel::V1 | Kernel::V2)
+        !matches!(self, Kernel::V0 | Kernel::V1 | Kernel::V2 | Kernel::Gemv)
     }
 
     /// Whether a launch says how many clusters share the K of each tile, and passes a workspace for them
@@ -397,7 +411,13 @@ pub struct Config {
 impl Config {
     /// How the threads of a block divide the work.
     pub const fn roles(&self) -> Roles {
-        self.kernel.roles(self.tile.m)
+        match self.kernel {
+            Kernel::Gemv => {
+                let warps = gemv::warps(self.tile.k, self.stages);
+                Roles { producer_warps: 0, consumer_warpgroups: warps * WARP / WARPGROUP }
+            }
+            kernel => kernel.roles(self.tile.m),
+        }
     }
 
     /// Warpgroups that share the rows of a tile.
@@ -420,6 +440,7 @@ impl Config {
             Kernel::V3 => v3::BAND,
             Kernel::V4 => v4::BAND,
             Kernel::V5 => v5::BAND,
+            Kernel::Gemv => gemv::BAND,
             Kernel::Split => split::BAND,
             Kernel::Parts => parts::BAND / self.cluster.m,
             Kernel::Persistent | Kernel::Ceiling => persistent::BAND / self.cluster.m,
@@ -430,11 +451,28 @@ impl Config {
 
     /// Accumulator registers (f32) of each consumer thread.
     pub const fn accumulators(&self) -> usize {
-        self.tile.m * self.tile.n / (self.tile_warpgroups() * WARPGROUP)
+        match self.kernel {
+            // Each warp has sums of all columns, of 16 rows.
+            Kernel::Gemv => 16 * self.tile.n / WARP,
+            _ => self.tile.m * self.tile.n / (self.tile_warpgroups() * WARPGROUP),
+        }
+    }
+
+    /// Registers of each consumer thread for operands: 16 bytes of each stage, for eight rows of the tile and for eight
+    /// columns; none where the MMAs read shared memory, and none that counts in v0.
+    pub const fn operand_registers(&self) -> usize {
+        match self.kernel {
+            Kernel::Gemv => self.stages * (self.tile.m + self.tile.n) / 8 * 4,
+            _ => 0,
+        }
     }
 
     /// Where the ring lies in shared memory.
     pub const fn layout(&self) -> RingLayout {
+        if matches!(self.kernel, Kernel::Gemv) {
+            let warps = gemv::warps(self.tile.k, self.stages);
+            return RingLayout::exchange(gemv::exchange_bytes(warps, self.tile.n / 8));
+        }
         let ring = RingLayout::new(self.element.bytes(), self.tile, self.stages);
         let ring = if self.kernel.has_empty_barriers() { ring } else { ring.without_empty_barriers() };
         let (warpgroups, bytes) = (self.roles().consumer_warpgroups, self.element.bytes());
@@ -521,10 +559,11 @@ impl Config {
         if self.kernel.is_persistent() {
             return 1;
         }
-        let blocks = self.resident_blocks(self.accumulators() + REGISTERS_OVERHEAD);
-        match blocks {
-            0 => 1,
-            1..=3 => blocks,
+        let blocks = self.resident_blocks(self.accumulators() + self.operand_registers() + REGISTERS_OVERHEAD);
+        match (blocks, self.kernel) {
+            (0, _) => 1,
+            // What hides its latency is how many warps there are.
+            (1..=3, _) | (_, Kernel::Gemv) => blocks,
             _ => 3,
         }
     }
@@ -550,9 +589,13 @@ impl Config {
 
     /// Tensor-core instructions that the machine code must hold: one HGMMA for each 64 rows that a warpgroup
     /// computes and each MMA step of K, once for each copy of the stage's code: v3 unrolls its ring, and so
-    /// does the persistent kernel where [`persistent::by_laps`] says so. v0 has HMMA instead, one for each 8 columns of
-    /// 16 rows.
+    /// does the persistent kernel where [`persistent::by_laps`] says so. v0 and gemv have HMMA instead, one
+    /// for each 8 columns of 16 rows.
     pub const fn mma_count(&self) -> usize {
+        if matches!(self.kernel, Kernel::Gemv) {
+            // And once more for what is left of K.
+            return (self.stages + 1) * (gemv::CHUNK / self.element.mma_k()) * (self.tile.n / 8);
+        }
         let fragments = self.tile.mma_rows() / self.tile_warpgroups() / 64;
         let copies = match self.kernel {
             Kernel::V0 => self.tile.n / 8,
@@ -562,6 +605,7 @@ impl Config {
             | Kernel::V2
             | Kernel::V4
             | Kernel::V5
+            | Kernel::Gemv
             | Kernel::Split
             | Kernel::Parts
             | Kernel::Persistent
@@ -581,7 +625,7 @@ impl Config {
             }
             _ => REGISTERS_PER_THREAD,
         };
-        if accumulators + REGISTERS_OVERHEAD > registers {
+        if accumulators + self.operand_registers() + REGISTERS_OVERHEAD > registers {
             return Err(Refusal::Registers { accumulators });
         }
         let wanted = self.shared_bytes();
@@ -600,6 +644,7 @@ const COMPILED_SPACES: &[&[&[Config]]] = &[
     v3::COMPILED,
     v4::COMPILED,
     v5::COMPILED,
+    gemv::COMPILED,
     split::COMPILED,
     parts::COMPILED,
     persistent::COMPILED,

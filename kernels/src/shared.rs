@@ -88,6 +88,20 @@ impl RingLayout {
         }
     }
 
+    /// A layout without stages: an exchange area of `bytes` bytes.
+    pub const fn exchange(bytes: usize) -> RingLayout {
+        RingLayout {
+            a_bytes: 0,
+            b_bytes: 0,
+            stages: 0,
+            exchange_bytes: bytes,
+            staging_buffers: 0,
+            staging_bytes: 0,
+            staging_overlaid: true,
+            empty_barriers: false,
+        }
+    }
+
     /// The same with staging buffers behind the stages, for `warpgroups` warpgroups that each have `fragments`
     /// fragments of `n` columns: as many as hold all of that if they fit beside the ring, else as many as hold one
     /// fragment, else [`STAGING_BUFFERS`], else one.

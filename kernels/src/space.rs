@@ -60,13 +60,14 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// The entry point named `$entry`: it takes a tensor map for each `$map`, then what all kernels take, then each
+/// The entry point named `$entry`: it takes a tensor map for each `$map`, if any, then what all kernels take, then each
 /// `$more`, and is `$call`, in which each `$map` is the address of its map.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! entry {
-    ($entry:expr, [$($map:ident = $index:literal),+], $out:ident, $k:ident, $band:ident
+    ($entry:expr, [$($map:ident = $index:literal),*], $out:ident, $k:ident, $band:ident
         $(, $more:ident: $type:ty)* => $call:expr) => {
         const _: () = {
+            #[allow(unused_imports)]
             use $crate::ptx::param::{TensorMap, param_address};
             /// # Safety
             /// Launched as the catalogue row of its name says.
@@ -74,10 +75,10 @@ macro_rules! entry {
             #[allow(unused_variables)]
             #[unsafe(export_name = $entry)]
             unsafe extern "ptx-kernel" fn entry(
-                $($map: TensorMap,)+ c: *mut u16, m: u32, n: u32, $k: u32, ldc: u64, $band: u32,
+                $($map: TensorMap,)* c: *mut u16, m: u32, n: u32, $k: u32, ldc: u64, $band: u32,
                 $($more: $type,)*
             ) {
-                $(let $map = param_address!($entry, $index);)+
+                $(let $map = param_address!($entry, $index);)*
                 let $out = $crate::epilogue::Output { c, m, n, ldc };
                 // SAFETY: as promised by whoever launches.
                 unsafe { $call }
@@ -118,6 +119,24 @@ macro_rules! entries {
 }
 #[cfg(target_arch = "nvptx64")]
 pub(crate) use entries;
+
+/// As [`entries`], for a kernel that reads A and B without TMA: it takes their addresses and leading dimensions, and as
+/// constants the octets of rows and of columns of a tile, K and the stages.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! direct_entries {
+    ($([[[[[[] [$kernel:ident $prefix:literal]] [$element:ident $name:literal]] [$m:literal x $n:literal]]
+        $k:literal] $stages:literal])*) => {
+        $($crate::space::entry! {
+            $crate::space::entry_name!($prefix, $name, $m, $n, $k, $stages),
+            [], out, k, band, a: *mut u16, lda: u64, b: *mut u16, ldb: u64 =>
+            device::matmul::<$crate::ptx::wgmma::$element, { $m / 8 }, { $n / 8 }, $k, $stages>(
+                device::Operand { first: a, ld: lda }, device::Operand { first: b, ld: ldb }, out, k, band,
+            )
+        })*
+    };
+}
+#[cfg(target_arch = "nvptx64")]
+pub(crate) use direct_entries;
 
 /// As [`rows`], with the cluster's tiles (`[m x n] …`) as a last list: `persistent_f16_128x256x64_s4_c2x1`.
 macro_rules! clustered_rows {

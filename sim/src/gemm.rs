@@ -1,6 +1,10 @@
 //! The kernels of the catalogue on host slices.
 
-use kernels::catalogue::{Config, Element, WARP};
+use std::array::from_fn;
+use std::ops::Range;
+
+use kernels::catalogue::{Config, Element, Kernel, WARP};
+use kernels::matmul::gemv;
 use ptx::ast::Rounding;
 
 use crate::float::{BF16, F16, Format};
@@ -165,15 +169,18 @@ impl Product<'_> {
             let shape = [rows as u64, self.k as u64, leading as u64];
             TensorMap::matrix(memory.address(buffer), 2, shape, extents.map(|e| e as u32), config.swizzle())
         };
-        let a_map = map(a, self.m, self.lda, config.a_box());
-        let b_map = map(b, self.n, self.ldb, config.b_box());
-        let mut arguments = vec![Argument::TensorMap(a_map.clone()), Argument::TensorMap(b_map)];
+        let mut arguments = Vec::new();
+        if config.kernel.reads_by_tma() {
+            arguments.push(Argument::TensorMap(map(a, self.m, self.lda, config.a_box())));
+            arguments.push(Argument::TensorMap(map(b, self.n, self.ldb, config.b_box())));
+        }
         if config.kernel.stores_by_tma() {
             let shape = [self.m, self.n, self.ldc].map(|extent| extent as u64);
             let extents = config.c_box().map(|extent| extent as u32);
             let c_map = TensorMap::matrix(memory.address(c), 2, shape, extents, config.c_swizzle());
             // Where TMA cannot write C, the kernel stores directly and leaves the map alone; any will do.
-            arguments.push(Argument::TensorMap(if c_map.check().is_ok() { c_map } else { a_map }));
+            let any = if c_map.check().is_ok() { Argument::TensorMap(c_map) } else { arguments[0].clone() };
+            arguments.push(any);
         }
         arguments.extend([
             Argument::U64(memory.address(c)),
@@ -183,6 +190,14 @@ impl Product<'_> {
             Argument::U64(self.ldc as u64),
             Argument::U32(config.band() as u32),
         ]);
+        if !config.kernel.reads_by_tma() {
+            arguments.extend([
+                Argument::U64(memory.address(a)),
+                Argument::U64(self.lda as u64),
+                Argument::U64(memory.address(b)),
+                Argument::U64(self.ldb as u64),
+            ]);
+        }
         let mut meetings = None;
         if config.kernel.takes_parts() {
             let [mut meetings_at, mut partials_at] = [0; 2];
@@ -215,28 +230,48 @@ impl Product<'_> {
         Options { blocks_talk: self.parts > 1, resident_clusters, ..options(config) }
     }
 
+    /// The MMAs in which the sharer `number` goes through its part of K.
+    fn steps(&self, config: &Config, number: usize) -> Vec<Step> {
+        let tiles = self.k.div_ceil(config.tile.k);
+        if config.kernel != Kernel::Gemv {
+            let taken = (number..tiles).step_by(self.parts as usize * config.splits);
+            let starts =
+                taken.flat_map(|tile| (0..config.tile.k).step_by(DEPTH).map(move |k| tile * config.tile.k + k));
+            return starts.map(|start| from_fn(|slot| Some(start + slot).filter(|&k| k < self.k))).collect();
+        }
+        // Two MMAs a chunk. The last elements, which are less than a lane loads, come behind all others.
+        let whole = self.k / 8 * 8;
+        let chunk = |start: usize, taken: Range<usize>| {
+            [0, 1].map(|mma| {
+                from_fn(|slot| Some(start + gemv::element_of_chunk(mma, slot)).filter(|k| taken.contains(k)))
+            })
+        };
+        let own = config.stages * gemv::CHUNK;
+        let rounds = (0..tiles).map(|tile| tile * config.tile.k + number * own).take_while(|&start| start < self.k);
+        let chunks = rounds.flat_map(|start| (0..config.stages).map(move |stage| start + stage * gemv::CHUNK));
+        let mut steps: Vec<Step> = chunks.flat_map(|start| chunk(start, 0..whole)).collect();
+        if whole < self.k && whole % config.tile.k / own == number {
+            steps.extend(chunk(whole / gemv::CHUNK * gemv::CHUNK, whole..self.k));
+        }
+        steps
+    }
+
     /// C as a kernel that walks K in order must compute it, N elements a row: for each element the sums of
     /// [`tensor_core`], K filled up with zeros to whole tiles of `config`, then rounded to its element type. Where
-    /// blocks share K, the sums of each are added in their order: of the blocks of a cluster, then of the clusters.
+    /// blocks share K, the sums of each are added in their order: of the blocks of a cluster, then of the clusters; and so are
+    /// those of the warps of gemv.
     pub fn reference(&self, config: &Config) -> Vec<u16> {
         let (half, format) = formats(config.element);
-        let part = |slice: &[u16], rows: usize, leading: usize, step: usize| {
-            let mut tile = vec![[0u16; DEPTH]; rows];
-            for (row, out) in tile.iter_mut().enumerate() {
-                let (start, end) = (self.k.min(step * DEPTH), self.k.min((step + 1) * DEPTH));
-                out[..end - start].copy_from_slice(&slice[row * leading + start..row * leading + end]);
-            }
-            tile
+        let part = |slice: &[u16], rows: usize, leading: usize, step: &Step| {
+            let element = |row: usize, k: Option<usize>| k.map_or(0, |k| slice[row * leading + k]);
+            (0..rows).map(|row| step.map(|k| element(row, k))).collect::<Vec<_>>()
         };
-        let (tiles, steps_a_tile) = (self.k.div_ceil(config.tile.k), config.tile.k / DEPTH);
         let mut operands = tensor_core::Operands::default();
-        let blocks = self.parts * config.splits as u32;
-        // What block `number` of those that share a tile adds up.
+        // What block `number` of those that share a tile adds up, or warp `number` of a block's.
         let mut share_of = |number: u32| {
             let mut sums = vec![0f32; self.m * self.n];
-            let taken = (number as usize..tiles).step_by(blocks as usize);
-            for step in taken.flat_map(|tile| tile * steps_a_tile..(tile + 1) * steps_a_tile) {
-                let (a, b) = (part(self.a, self.m, self.lda, step), part(self.b, self.n, self.ldb, step));
+            for step in self.steps(config, number as usize) {
+                let (a, b) = (part(self.a, self.m, self.lda, &step), part(self.b, self.n, self.ldb, &step));
                 operands.fill(half, &a, &b, [false; 2]);
                 for (row, sums) in sums.chunks_exact_mut(self.n).enumerate() {
                     operands.add_row(row, sums);
@@ -247,7 +282,7 @@ impl Product<'_> {
         // The kernel adds to zero, which turns -0 into 0.
         let add = |sums: &mut Vec<f32>, more: Vec<f32>| sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         let mut of_cluster = |part: u32| {
-            let splits = config.splits as u32;
+            let splits = sharers(config) as u32;
             if splits == 1 {
                 return share_of(part);
             }
@@ -265,6 +300,17 @@ impl Product<'_> {
     }
 }
 
+/// The elements of K that one MMA multiplies, in the order of its own; zeros where there is none.
+type Step = [Option<usize>; DEPTH];
+
+/// Blocks of a cluster that share the K of a tile or, in gemv, warps of a block.
+fn sharers(config: &Config) -> usize {
+    match config.kernel {
+        Kernel::Gemv => config.threads() / WARP,
+        _ => config.splits,
+    }
+}
+
 const fn formats(element: Element) -> (Half, Format) {
     match element {
         Element::F16 => (Half::F16, F16),
@@ -276,7 +322,7 @@ const fn formats(element: Element) -> (Half, Format) {
 pub fn options(config: &Config) -> Options {
     let layout = config.layout();
     let mut names = Vec::new();
-    for stage in 0..config.stages {
+    for stage in 0..layout.stages {
         names.push((layout.a(stage) as u32, layout.a_bytes as u32, format!("A[{stage}]")));
         names.push((layout.b(stage) as u32, layout.b_bytes as u32, format!("B[{stage}]")));
         names.push((layout.full(stage) as u32, 8, format!("full[{stage}]")));
@@ -295,7 +341,7 @@ pub fn options(config: &Config) -> Options {
         warps => vec![role("consumer", 0..consumers), role("producer", consumers..warps)],
     };
     // The maps of A and B, in the order in which the MMAs multiply their tiles.
-    let product = Some(if config.tile.is_swapped() { [1, 0] } else { [0, 1] });
+    let product = config.kernel.reads_by_tma().then_some(if config.tile.is_swapped() { [1, 0] } else { [0, 1] });
     Options { names, roles, product, ..Options::default() }
 }
 

@@ -89,6 +89,32 @@ fn descriptors_are_worked_out_once_a_warp() {
     }
 }
 
+/// A grid that overlaps with the one before must not touch memory before it has waited (ACQBULK), whatever the compiler
+/// thinks of moving loads: with loads of the kind for constants, ptxas does move them up there.
+#[test]
+fn memory_is_touched_after_the_wait_only() {
+    if !nvdisasm_is_there() {
+        return;
+    }
+    for config in COMPILED {
+        if config.element != Element::F16 || hopper_gemm::modules::by_entry(config.entry).unwrap().cubin.is_none() {
+            continue;
+        }
+        let all = run(&format!("sass {} --all", config.entry)).succeeded().stdout;
+        let Some((before, behind)) = all.split_once(" ACQBULK") else {
+            let overlaps =
+                config.kernel.is_persistent() || matches!(config.kernel, Kernel::Gemv | Kernel::Split | Kernel::Parts);
+            assert!(!overlaps, "{} does not wait", config.entry);
+            continue;
+        };
+        let touches = |line: &&str| {
+            [" LDG", " UTMALDG", " STG", " UTMASTG", " ATOM", " RED"].iter().any(|name| line.contains(name))
+        };
+        assert_eq!(before.lines().find(touches), None, "{}", config.entry);
+        assert!(behind.lines().any(|line| touches(&line)) && !all.contains(".CONSTANT"), "{}", config.entry);
+    }
+}
+
 #[test]
 fn the_table_has_a_line_for_each_configuration() {
     let table = run("kernels").succeeded().stdout;

@@ -36,6 +36,16 @@ fn shapes(config: &Config) -> Vec<Shape> {
     for k in [1, 64, 65, 513] {
         shapes.push(Shape::new(129, 70, k).padded(0, 0, 2, 0));
     }
+    if config.kernel == Kernel::Gemv {
+        // Several rounds of K, the last of them ragged; for few rows, and with no more than there are of A.
+        shapes.extend([
+            Shape::new(1, 300, 4104),
+            Shape::new(8, 130, 5003),
+            Shape::new(16, 66, 6152),
+            Shape::new(3, 70, 2047),
+        ]);
+        shapes.push(Shape::new(5, 1001, 4090).padded(8, 16, 3, 1));
+    }
     if config.kernel.is_persistent() {
         shapes.extend([Shape::new(2100, 3000, 72), Shape::new(2049, 2305, 200).padded(0, 0, 7, 0)]);
         // Long enough for patches; a band of A that the L2 cache is told to keep.

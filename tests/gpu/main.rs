@@ -5,6 +5,7 @@
 //! `--test-threads`.
 
 mod bench;
+mod chains;
 mod configurations;
 mod context;
 mod large;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let gpu = Gpu::find();
     let mut tests = Vec::new();
     tests.extend(configurations::tests());
+    tests.extend(chains::tests());
     tests.extend(values::tests());
     tests.extend(refusals::tests());
     tests.extend(context::tests());

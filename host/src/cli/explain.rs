@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use hopper_gemm::model::{self, Bound, Candidate, Exception, Pick, Prediction, clusters_at_once};
+use hopper_gemm::model::{self, Bound, Candidate, Exception, Pick, Prediction, clusters_a_turn};
 use hopper_gemm::problem::Work;
 use hopper_gemm::select::{parse_element, parse_kernel, parse_sizes, shared_name};
 use hopper_gemm::tune::{Answer, Cache, ShapeClass};
 use hopper_gemm::{Error, Problem, units};
-use kernels::catalogue::{self, Kernel};
+use kernels::catalogue::{self, Config, Kernel};
 use serde::Serialize;
 
 use super::failure::Failure;
@@ -17,8 +17,8 @@ use super::said;
 
 /// Say which configuration is launched for a shape, and why.
 ///
-/// Where nothing was tuned, a cost model chooses among the configurations of the kernels split, parts, persistent,
-/// wide and pingpong, unless a measurement is known to contradict it. This prints the choice, what its time is made of,
+/// Where nothing was tuned, a cost model chooses among the configurations of the kernels gemv, split, parts,
+/// persistent, wide and pingpong, unless a measurement is known to contradict it. This prints the choice, what its time is made of,
 /// and the runners-up. Times are the model's, of one H200.
 #[derive(Args)]
 pub struct Arguments {
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let value = arguments.kernel.map_or("", Kernel::name).to_owned();
         return Err(Error::Syntax {
             value,
-            rule: "the cost model knows the kernels split, parts, persistent, wide and pingpong",
+            rule: "the cost model knows the kernels gemv, split, parts, persistent, wide and pingpong",
         }
         .into());
     };
@@ -190,7 +190,7 @@ impl Explained {
             seconds,
             bound: prediction.bound().name(),
             clusters,
-            clusters_at_once: clusters_at_once(config.cluster_blocks()),
+            clusters_at_once: clusters_a_turn(config),
             turns,
             last_turn,
             steps,
@@ -229,9 +229,43 @@ impl Explained {
                 let rate = self.dram_bytes / self.dram * 1e-12;
                 format!("DRAM: {} at {rate:.2} TB/s", units::bytes(self.dram_bytes as u128))
             }
-            Bound::Latency => format!("latency: {} stages on their way", self.candidate.config.stages - 1),
+            Bound::Latency => {
+                // Without a ring all of them are.
+                let Config { kernel, stages, .. } = *self.candidate.config;
+                let on_their_way = if kernel == Kernel::Gemv { stages } else { stages - 1 };
+                format!("latency: {on_their_way} stages on their way")
+            }
             bound => bound.name().to_owned(),
         }
+    }
+
+    /// What the stages of a kernel with a ring take, and what comes beside them.
+    fn add_stages(&self, facts: &mut Facts) {
+        facts.add(
+            "stages",
+            format!(
+                "{} a turn, {} each: tensor cores {}, L2 {},{} latency {}",
+                self.steps,
+                units::seconds(self.step),
+                units::seconds(self.step_tensor_cores),
+                units::seconds(self.step_l2),
+                match self.step_straddling {
+                    0.0 => String::new(),
+                    straddling => format!(" rows that straddle lines {},", units::seconds(straddling)),
+                },
+                units::seconds(self.step_latency),
+            ),
+        );
+        facts.add(
+            "on chip",
+            format!(
+                "{} in stages, {} to fill the rings, {} to store C, {} for blocks to meet",
+                units::seconds(self.main_loop),
+                units::seconds(self.fill),
+                units::seconds(self.epilogue),
+                units::seconds(self.meeting),
+            ),
+        );
     }
 
     fn row(&self, best: f64) -> Vec<String> {
@@ -262,31 +296,12 @@ impl Explanation {
         }
         facts.add("bound by", choice.bound_text());
         facts.add("turns", choice.turns_text());
-        facts.add(
-            "stages",
-            format!(
-                "{} a turn, {} each: tensor cores {}, L2 {},{} latency {}",
-                choice.steps,
-                units::seconds(choice.step),
-                units::seconds(choice.step_tensor_cores),
-                units::seconds(choice.step_l2),
-                match choice.step_straddling {
-                    0.0 => String::new(),
-                    straddling => format!(" rows that straddle lines {},", units::seconds(straddling)),
-                },
-                units::seconds(choice.step_latency),
-            ),
-        );
-        facts.add(
-            "on chip",
-            format!(
-                "{} in stages, {} to fill the rings, {} to store C, {} for blocks to meet",
-                units::seconds(choice.main_loop),
-                units::seconds(choice.fill),
-                units::seconds(choice.epilogue),
-                units::seconds(choice.meeting),
-            ),
-        );
+        if choice.candidate.config.kernel == Kernel::Gemv {
+            let (steps, step) = (choice.steps, units::seconds(choice.step));
+            facts.add("rounds", format!("{steps} a turn, {step} each: a load's latency"));
+        } else {
+            choice.add_stages(&mut facts);
+        }
         let bytes = units::bytes(choice.dram_bytes as u128);
         facts.add("DRAM", format!("{bytes}, {} on its own", units::seconds(choice.dram)));
         for line in self.tuned.text() {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::matrix::{MatMut, MatRef};
 use crate::problem::{self, Addresses, Problem, Work};
 use crate::select::{self, Request, Selection};
-use crate::tensor_map;
+use crate::tensor_map::{self, TiledMatrix};
 
 /// C = A·Bᵀ on one device: A is M×K, B is N×K, C is M×N, all row-major, products accumulated in f32.
 ///
@@ -157,21 +157,22 @@ impl Gemm {
             Work::Zeros => Action::Zeros { c: addresses.c },
             Work::Product => {
                 let device = self.device();
-                let [a_map, b_map] = tensor_map::operands(&problem, config, addresses)?;
+                let operands = tensor_map::operands(&problem, config, addresses)?;
                 let c_map = tensor_map::output(&problem, config, addresses);
                 let tiles = config.blocks(problem.m(), problem.n());
                 if tiles > i32::MAX as u64 {
                     let reason = format!("C has {tiles} tiles; it may have 2^31-1");
                     return Err(Error::Launch { entry: config.entry, reason });
                 }
+                let encode = |map: Option<TiledMatrix>| map.map_or(Ok(Encoded::UNUSED), |map| map.encode(device));
                 Action::Launch(Box::new(Launch {
                     problem,
-                    c: addresses.c,
+                    addresses,
                     kernel: self.kernels.get(config.entry)?,
                     config,
-                    a_map: a_map.encode(device)?,
-                    b_map: b_map.encode(device)?,
-                    c_map: c_map.map_or(Ok(Encoded::UNUSED), |map| map.encode(device))?,
+                    a_map: encode(operands.map(|[a, _]| a))?,
+                    b_map: encode(operands.map(|[_, b]| b))?,
+                    c_map: encode(c_map)?,
                     blocks: config.grid(problem.m(), problem.n(), device.info().multiprocessors as usize),
                     band: band_of(config, &problem, config.band()),
                     parts: 1,
@@ -311,9 +312,10 @@ enum Action {
 
 struct Launch {
     problem: Problem,
-    c: u64,
+    addresses: Addresses,
     kernel: Arc<Kernel>,
     config: &'static Config,
+    /// Passed to kernels that read by TMA; to others the addresses and leading dimensions.
     a_map: Encoded,
     b_map: Encoded,
     /// Passed to kernels that store by TMA; they look at it where C takes TMA.
@@ -401,14 +403,16 @@ impl Launch {
     fn run(&self, stream: &Stream) -> Result<()> {
         let (problem, kernel) = (&self.problem, self.config.kernel);
         // Problem keeps them at most 2³¹.
-        let (m, n, k, ldc) = (problem.m() as u32, problem.n() as u32, problem.k() as u32, problem.ldc() as u64);
+        let [m, n, k] = [problem.m(), problem.n(), problem.k()].map(|size| size as u32);
+        let [lda, ldb, ldc] = [problem.lda(), problem.ldb(), problem.ldc()].map(|ld| ld as u64);
+        let Addresses { a, b, c } = self.addresses;
         // Before anything is allocated on its device.
         self.kernel.check_stream(stream)?;
         let workspace = self.config.workspace(problem.m(), problem.n(), self.parts);
         self.workspaces.with(stream, workspace, |WorkspaceAddresses { meetings, partials }| {
             let maps = [&self.a_map, &self.b_map, &self.c_map].map(Parameter::of);
             let sizes = [
-                Parameter::of(&self.c),
+                Parameter::of(&c),
                 Parameter::of(&m),
                 Parameter::of(&n),
                 Parameter::of(&k),
@@ -416,10 +420,15 @@ impl Launch {
                 Parameter::of(&self.band),
             ];
             let shared = [Parameter::of(&self.parts), Parameter::of(&meetings), Parameter::of(&partials)];
-            let maps = if kernel.stores_by_tma() { &maps[..] } else { &maps[..2] };
+            let direct = [Parameter::of(&a), Parameter::of(&lda), Parameter::of(&b), Parameter::of(&ldb)];
+            let (maps, direct) = match (kernel.reads_by_tma(), kernel.stores_by_tma()) {
+                (false, _) => (&[][..], &direct[..]),
+                (true, false) => (&maps[..2], &[][..]),
+                (true, true) => (&maps[..], &[][..]),
+            };
             let shared = if kernel.takes_parts() { &shared[..] } else { &[] };
             let parameters: SmallVec<[Parameter<'_>; INLINE_PARAMETERS]> =
-                maps.iter().chain(&sizes).chain(shared).copied().collect();
+                maps.iter().chain(&sizes).chain(direct).chain(shared).copied().collect();
             // SAFETY: the parameters are those of the catalogue's kernels; maps and pointer describe
             // the matrices of which the caller holds views. A matrix that is dropped while the kernel runs
             // waits for it, and for views of foreign memory their maker has promised as much. The workspace

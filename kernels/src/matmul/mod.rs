@@ -1,6 +1,7 @@
 //! The kernels, one file each, in the order of the ladder.
 
 pub mod ceiling;
+pub mod gemv;
 pub mod parts;
 pub mod persistent;
 pub mod pingpong;

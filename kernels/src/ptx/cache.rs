@@ -1,4 +1,4 @@
-//! What the L2 cache should keep (PTX ISA, "createpolicy").
+//! What the L2 cache should hold and keep (PTX ISA, "prefetch" and "createpolicy").
 
 use core::arch::asm;
 
@@ -29,4 +29,15 @@ pub fn evict_last() -> Policy {
         asm!("createpolicy.fractional.L2::evict_last.b64 {0}, 1.0;", out(reg64) policy, options(pure, nomem, nostack));
     }
     Policy(policy)
+}
+
+/// `prefetch.global.L2 [address];` — has the L2 fetch the line at a global address. Reads nothing: what another grid
+/// still writes there is found by whoever reads it later.
+///
+/// # Safety
+/// The address is one of live memory.
+#[inline(always)]
+pub unsafe fn prefetch(address: u64) {
+    // SAFETY: as promised by the caller.
+    unsafe { asm!("prefetch.global.L2 [{0}];", in(reg64) address, options(nostack)) }
 }

@@ -31,6 +31,50 @@ pub unsafe fn load_x4(address: u64) -> [f32; 4] {
     [r0, r1, r2, r3]
 }
 
+macro_rules! load_x4_if {
+    ($name:ident, $instruction:literal, $doc:literal) => {
+        #[doc = concat!("`@p ", $instruction, " {r0, r1, r2, r3}, [address];` — ", $doc)]
+        ///
+        /// Not `.nc`: where grids overlap, the one before may have written the bytes while this one was running.
+        ///
+        /// # Safety
+        /// Where `is_there`, `address` is a multiple of 16, and the bytes have been written and are visible to this thread.
+        #[inline(always)]
+        pub unsafe fn $name(address: u64, is_there: bool) -> [u32; 4] {
+            let [mut r0, mut r1, mut r2, mut r3] = [0u32; 4];
+            // SAFETY: as promised by the caller.
+            unsafe {
+                asm!("{{",
+                    ".reg .pred is_there;",
+                    "setp.ne.u32 is_there, {5}, 0;",
+                    concat!("@is_there ", $instruction, " {{{0}, {1}, {2}, {3}}}, [{4}];"),
+                    "}}",
+                    inout(reg32) r0, inout(reg32) r1, inout(reg32) r2, inout(reg32) r3, in(reg64) address,
+                    in(reg32) u32::from(is_there), options(nostack));
+            }
+            [r0, r1, r2, r3]
+        }
+    };
+}
+load_x4_if!(load_x4_if, "ld.global.v4.b32", "16 bytes of global memory, or zeros.");
+load_x4_if!(
+    stream_x4,
+    "ld.global.L1::no_allocate.L2::128B.v4.b32",
+    "16 bytes that nobody else needs, or zeros; the L2 fetches the line of 128 bytes in which they lie."
+);
+
+/// `ld.global.b16 r, [address];` — one element of 16 bits.
+///
+/// # Safety
+/// As [`load_x4`], for an even `address`.
+#[inline(always)]
+pub unsafe fn load_u16(address: u64) -> u16 {
+    let value: u16;
+    // SAFETY: as promised by the caller.
+    unsafe { asm!("ld.global.b16 {0}, [{1}];", out(reg16) value, in(reg64) address, options(nostack)) }
+    value
+}
+
 /// `st.global.v4.f32 [address], {r0, r1, r2, r3};` — stores 16 bytes in global memory.
 ///
 /// # Safety

@@ -1,10 +1,10 @@
 //! How the warps of a block divide the work, kernel by kernel: from the catalogue.
 
-use kernels::catalogue::{Kernel, WARP, WARPGROUP};
+use kernels::catalogue::{COMPILED, Config, Kernel, WARP, WARPGROUP};
 
 use crate::svg::{At, Drawing, Fill};
 
-/// Every kernel that multiplies, with tiles of 128 rows, its warps coloured by what they do.
+/// Every kernel that multiplies, with tiles of 128 rows where it has such, its warps coloured by what they do.
 pub fn draw() -> String {
     let kernels: Vec<Kernel> = Kernel::ALL.into_iter().filter(|kernel| kernel.loads()).collect();
     let (top, row, warp) = (44.0, 42.0, 44.0);
@@ -12,7 +12,10 @@ pub fn draw() -> String {
     drawing.note((110.0, 18.0), At::Right, 12.0, "warps of a block; outlined, a warpgroup of 128 threads");
     for (line, kernel) in kernels.iter().enumerate() {
         let y = top + row * line as f64;
-        let roles = kernel.roles(128);
+        let of_kernel = |config: &&Config| config.kernel == *kernel;
+        let of_128_rows = |config: &&Config| of_kernel(config) && config.tile.m == 128;
+        let config = COMPILED.iter().find(of_128_rows).or_else(|| COMPILED.iter().find(of_kernel));
+        let Some(roles) = config.map(Config::roles) else { continue };
         drawing.text((14.0, y + 14.0), At::Right, 14.0, kernel.name());
         let groups = roles.consumer_warpgroups;
         let per_group = WARPGROUP / WARP;
