@@ -146,6 +146,8 @@ pub(crate) struct Block {
     pub words: BTreeMap<u32, Knowledge>,
     /// Registers of the pool that `setmaxnreg` takes from and gives to.
     pub register_pool: i64,
+    /// Whether one of its threads has waited for the grid before.
+    pub has_waited: bool,
     /// What all threads that have left knew.
     pub left: Knowledge,
     /// Accesses from peers: the latest time in each dimension.
@@ -350,6 +352,7 @@ impl<'a> Cluster<'a> {
                 bulk: BTreeMap::new(),
                 words: BTreeMap::new(),
                 register_pool: 0,
+                has_waited: false,
                 left: Knowledge::default(),
                 reached: BTreeMap::new(),
                 exited: false,

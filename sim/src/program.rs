@@ -49,6 +49,8 @@ pub struct Program {
     pub(crate) operands: Vec<Box<[u32]>>,
     /// Whether blocks may talk through global memory, so that they must run together.
     pub(crate) blocks_talk: bool,
+    /// Whether a grid waits for the one before it (`griddepcontrol.wait`), and so may be launched to overlap with it.
+    pub(crate) waits_for_grids: bool,
     lines: Vec<String>,
     files: Vec<(u32, String)>,
 }
@@ -118,6 +120,7 @@ impl Program {
             visible: found.body.iter().map(|i| visible(&i.op)).collect(),
             reconvergence: reconvergence(&found.body),
             blocks_talk: found.body.iter().any(|i| talks(&i.op)),
+            waits_for_grids: found.body.iter().any(|i| i.op == Op::GridDependencyWait),
             entry: found,
             variables: module.variables,
             places: Vec::new(),

@@ -42,6 +42,8 @@ pub enum Kind {
     OutOfBounds,
     /// Shared memory is read that nothing wrote.
     UninitialisedRead,
+    /// Global memory is touched before `griddepcontrol.wait`, while the grid before may still write it.
+    BeforeGridWait,
     /// The swizzle of a matrix descriptor is not the one that the tile was copied with.
     SwizzleMismatch,
     /// An operand is not what the instruction allows.
@@ -79,6 +81,7 @@ impl Kind {
             Kind::Misaligned => "misaligned",
             Kind::OutOfBounds => "out-of-bounds",
             Kind::UninitialisedRead => "uninitialised-read",
+            Kind::BeforeGridWait => "before-grid-wait",
             Kind::SwizzleMismatch => "swizzle-mismatch",
             Kind::InvalidOperand => "invalid-operand",
             Kind::WrongTile => "wrong-tile",

@@ -6,6 +6,7 @@ mod cluster_faults;
 mod description;
 mod edit;
 mod faults;
+mod gemv_faults;
 mod hardware;
 mod ladder_faults;
 mod parts_faults;

@@ -282,3 +282,22 @@ compiled! { SIXTEEN, rows, direct_entries { [[Gemv "gemv"]] [[F16 "f16"] [Bf16 "
 
 /// The configurations that are compiled.
 pub const COMPILED: &[&[Config]] = &[NARROW, EIGHT_PAIRS, EIGHT, SIXTEEN];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The two MMAs of a chunk take each element once, and each lane of a row its own eight.
+    #[test]
+    fn a_chunk_is_multiplied_once() {
+        let mut taken = [0; CHUNK];
+        for mma in 0..2 {
+            for slot in 0..CHUNK / 2 {
+                taken[element_of_chunk(mma, slot)] += 1;
+                // The lane that holds elements 2t, 2t + 1, 2t + 8 and 2t + 9 of a fragment has loaded 8t to 8t + 7.
+                assert_eq!(element_of_chunk(mma, slot) / 8, slot % 8 / 2);
+            }
+        }
+        assert_eq!(taken, [1; CHUNK]);
+    }
+}

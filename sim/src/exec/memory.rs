@@ -123,11 +123,23 @@ impl Cluster<'_> {
             let one = site.lane(lane);
             self.check_alignment(one, addresses[lane], length as u64)?;
             targets[lane] = self.target(one, space, addresses[lane])?;
-            if let Target::Shared(block, at) = targets[lane] {
-                self.reach(one, block, at, length)?;
+            match targets[lane] {
+                Target::Shared(block, at) => self.reach(one, block, at, length)?,
+                Target::Global(_) => self.check_grids(one)?,
+                Target::Param(_) => {}
             }
         }
         Ok(targets)
+    }
+
+    /// Checks that global memory is not touched by a block none of whose threads has waited for the grid before, in a kernel
+    /// that is launched to overlap with it. That others of the block wait is enough: barriers may order the rest.
+    pub fn check_grids(&self, site: Site) -> Exec<()> {
+        if !self.cx.program.waits_for_grids || self.blocks[site.b].has_waited {
+            return Ok(());
+        }
+        let message = "global memory is touched before griddepcontrol.wait: the grid before may still write it";
+        Err(self.fault(Kind::BeforeGridWait, site, message.to_string()))
     }
 
     /// Checks and notes ordinary accesses to shared memory: of each lane for itself, or of all together.

@@ -222,7 +222,8 @@ impl<'a> Cluster<'a> {
                 let order = Order::new(*order, Some(*scope));
                 return self.atomic(site, *op, order, *space, *ty, *dst, address, a, compare.as_ref());
             }
-            Op::Prefetch { .. } | Op::GridDependencyWait | Op::GridDependencyLaunch => {}
+            Op::Prefetch { .. } | Op::GridDependencyLaunch => {}
+            Op::GridDependencyWait => self.blocks[b].has_waited = true,
             Op::CreatePolicy { dst } => self.set(site, *dst, &[0; 32]),
             Op::PrefetchTensorMap { address } => {
                 let base = self.address(b, w, address);

@@ -152,6 +152,7 @@ impl Cluster<'_> {
         remote: Remote,
         what: (usize, [i32; 2]),
     ) -> Exec<()> {
+        self.check_grids(site)?;
         let to = self.address(site.b, site.w, dst)[lane];
         let counted = self.address(site.b, site.w, barrier)[lane];
         let Target::Shared(block, address) = self.target(site, Space::Cluster, to)? else { unreachable!() };
@@ -273,6 +274,7 @@ impl Cluster<'_> {
     }
 
     fn issue_store(&mut self, site: Site, lane: usize, from: u64, bytes: u32, remote: Remote) -> Exec<()> {
+        self.check_grids(site)?;
         let Target::Shared(block, address) = self.target(site, Space::Shared, from & 0xffff_ffff)? else {
             unreachable!()
         };
