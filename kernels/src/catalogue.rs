@@ -72,7 +72,7 @@ pub struct Tile {
     pub m: usize,
     /// Columns of C that a block computes.
     pub n: usize,
-    /// Extent in K of one pipeline stage.
+    /// Extent in K of one pipeline stage; of gemv, of what a block reads in a round.
     pub k: usize,
 }
 
@@ -400,7 +400,7 @@ pub struct Config {
     pub element: Element,
     /// Tile of one block.
     pub tile: Tile,
-    /// Stages of the ring.
+    /// Stages of the ring; of gemv, chunks of K that a warp loads together.
     pub stages: usize,
     /// Tiles of a cluster.
     pub cluster: Cluster,

@@ -15,6 +15,7 @@ fn the_choice_is_what_the_library_launches() {
         ("4096x4096x14336", Element::F16, [4096, 4096, 14336]),
         ("64x8192x8192", Element::Bf16, [64, 8192, 8192]),
         ("1797x10x64", Element::F16, [1797, 10, 64]),
+        ("1x4096x4096", Element::F16, [1, 4096, 4096]),
     ] {
         let command = format!("explain {text} --type {} --cache none.json", element.name());
         let selected = select(element, sizes, &Request::default()).unwrap();
@@ -33,6 +34,20 @@ fn the_choice_is_what_the_library_launches() {
         if json["exception"].is_null() {
             assert_eq!(model[0], json["choice"]);
         }
+    }
+}
+
+/// A product of few rows goes to gemv, which has no stages to speak of; one of more does not.
+#[test]
+fn few_rows_go_to_gemv() {
+    let folder = Folder::new();
+    for element in ["f16", "bf16"] {
+        for shape in ["1x28672x8192", "3x6000x2000", "8x14336x4096", "1x2048x2048"] {
+            let shown = folder.run(&format!("explain {shape} --type {element} --cache none.json")).succeeded().stdout;
+            assert!(shown.contains(&format!("choice    gemv_{element}_8x")) && shown.contains("rounds"), "{shown}");
+        }
+        let shown = folder.run(&format!("explain 17x6000x2000 --type {element} --cache none.json")).succeeded().stdout;
+        assert!(!shown.contains("choice    gemv"), "{shown}");
     }
 }
 
