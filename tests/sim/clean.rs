@@ -72,10 +72,10 @@ fn no_schedule_finds_anything() {
         let corner = [rows - tile.m + (tile.m / 2 + 3).min(35), columns - tile.n + (tile.n / 2 + 5).min(37)];
         let short = tile.k * stages.saturating_sub(1).max(1) - 7;
         // TMA can store rows of C only if they are multiples of eight elements.
-        let whole = [rows - 5, columns - 8, short];
+        let whole = [rows - 5, (columns - 8).max(8), short];
         let sizes = if kernel.is_persistent() {
             // Each block walks over two tiles, of which the second may lie outside C.
-            [[corner[0], columns + corner[1], tile.k * (stages / 2) + 8], [rows + whole[0], columns - 8, short]]
+            [[corner[0], columns + corner[1], tile.k * (stages / 2) + 8], [rows + whole[0], whole[1], short]]
         } else {
             // Two blocks that share K go round the ring too; more have a few tiles each, not the same number.
             let k_tiles = if *splits > 2 { splits + 1 } else { (stages + 1) * splits };

@@ -56,7 +56,7 @@ pub const fn exchange_bytes(warps: usize, octets: usize) -> usize {
 /// The element of a chunk that MMA `mma`, 0 or 1, multiplies in place of its element `slot` of K, 0 to 15: of each
 /// eight, the first four are the first's.
 ///
-/// In a fragment a lane holds 2t, 2t + 1, 2t + 8 and 2t + 9 ([`crate::ptx::mma::WarpMma::warp_mma`]).
+/// In a fragment a lane holds 2t, 2t + 1, 2t + 8 and 2t + 9 (`WarpMma::warp_mma`).
 pub const fn element_of_chunk(mma: usize, slot: usize) -> usize {
     let (lane, pair) = (slot % 8 / 2, slot / 8);
     8 * lane + 4 * mma + 2 * pair + slot % 2
