@@ -477,18 +477,24 @@ pub struct Pick {
 /// The fastest configuration of `kernel`, or of all [`KERNELS`], for C = A·Bᵀ of M×N×K: that of the nearest exception
 /// that covers the sizes, where one does, else the model's. `None` where the model knows none of the kernel.
 pub fn choose(element: Element, kernel: Option<Kernel>, sizes: [usize; 3]) -> Option<Pick> {
-    let covering = EXCEPTIONS.iter().filter(|exception| exception.covers(element, sizes)).filter_map(|exception| {
-        let config = exception.config(element)?;
-        kernel.is_none_or(|kernel| kernel == config.kernel).then_some((exception, config))
-    });
-    let nearest = covering.min_by(|(a, _), (b, _)| a.distance(sizes).total_cmp(&b.distance(sizes)));
-    if let Some((exception, config)) = nearest {
-        let Exception { band, parts, .. } = *exception;
-        let candidate = Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
-        return Some(Pick { candidate, exception: Some(exception) });
+    let of_kernel = |_: &Exception, config: &Config| kernel.is_none_or(|kernel| kernel == config.kernel);
+    if let Some(pick) = excepted(element, sizes, of_kernel) {
+        return Some(pick);
     }
     let faster = |a: &Candidate, b: &Candidate| a.prediction.seconds.total_cmp(&b.prediction.seconds);
     candidates(element, kernel, sizes).min_by(faster).map(|candidate| Pick { candidate, exception: None })
+}
+
+/// What the nearest exception says that covers the sizes, of those that are `wanted`.
+fn excepted(element: Element, sizes: [usize; 3], wanted: impl Fn(&Exception, &Config) -> bool) -> Option<Pick> {
+    let covering = EXCEPTIONS.iter().filter(|exception| exception.covers(element, sizes)).filter_map(|exception| {
+        let config = exception.config(element)?;
+        wanted(exception, config).then_some((exception, config))
+    });
+    let (exception, config) = covering.min_by(|(a, _), (b, _)| a.distance(sizes).total_cmp(&b.distance(sizes)))?;
+    let Exception { band, parts, .. } = *exception;
+    let candidate = Candidate { config, band, parts, prediction: predict(config, band, parts, sizes) };
+    Some(Pick { candidate, exception: Some(exception) })
 }
 
 #[cfg(test)]

@@ -458,8 +458,8 @@ impl Config {
         }
     }
 
-    /// Registers of each consumer thread for operands: 16 bytes of each stage, for eight rows of the tile and for eight
-    /// columns; none where the MMAs read shared memory, and none that counts in v0.
+    /// Registers of each consumer thread for operands: 16 bytes of each stage for each eight rows and each eight columns of
+    /// the tile; none where the MMAs read shared memory, and none that counts in v0.
     pub const fn operand_registers(&self) -> usize {
         match self.kernel {
             Kernel::Gemv => self.stages * (self.tile.m + self.tile.n) / 8 * 4,

@@ -109,13 +109,8 @@ fn the_model_alone_is_seldom_far_off() {
 
 /// What would be chosen for `shape` if it had no exception of its own: that of a neighbour's, if one covers it, else the model's.
 fn without_its_own(shape: &Shape) -> Candidate {
-    let covers =
-        |exception: &&Exception| exception.measured != shape.sizes() && exception.covers(Element::F16, shape.sizes());
-    let distance = |exception: &&Exception| exception.distance(shape.sizes());
-    let nearest = EXCEPTIONS.iter().filter(covers).min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let Some(exception) = nearest else { return alone(shape) };
-    let (config, Exception { band, parts, .. }) = (exception.config(Element::F16).unwrap(), *exception);
-    Candidate { config, band, parts, prediction: predict(config, band, parts, shape.sizes()) }
+    let of_others = |exception: &Exception, _: &Config| exception.measured != shape.sizes();
+    excepted(Element::F16, shape.sizes(), of_others).map_or_else(|| alone(shape), |pick| pick.candidate)
 }
 
 /// An exception for each shape for which the model's own choice is more than 0.5 % behind, or was not measured; and for each that
